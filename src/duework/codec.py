@@ -1,0 +1,206 @@
+"""Payloads and results: typed values to JSON text and back, never anything executable.
+
+Stored data is JSON, checked against the annotations of the registered function. Nothing in it
+names a class or a module; what cannot be read is an `InvalidArguments`, never a crash.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from duework.errors import InvalidArguments, PayloadTooLarge, UsageError
+
+PAYLOAD_LIMIT = 1024 * 1024
+DEPTH_LIMIT = 64
+
+
+def _encode_other(value: object) -> object:
+    """Models that know how to become plain data (pydantic) are asked to."""
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return dump(mode="json")
+    message = f"values of type {type(value).__qualname__} cannot be stored as JSON"
+    raise NotImplementedError(message)
+
+
+def _decode_other(kind: Any, value: object) -> object:
+    validate = getattr(kind, "model_validate", None)
+    if callable(validate):
+        return validate(value)
+    message = f"values of type {getattr(kind, '__qualname__', kind)} cannot be read from JSON"
+    raise NotImplementedError(message)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_encode_other, decimal_format="string")
+
+
+def encode(value: object, limit: int = PAYLOAD_LIMIT, what: str = "result") -> str:
+    """The JSON text of a value; refuses what is too large, too deep or not data."""
+    try:
+        raw = _encoder.encode(value)
+    except (NotImplementedError, TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise InvalidArguments(f"the {what} cannot be stored as JSON: {error}") from error
+    if len(raw) > limit:
+        message = (
+            f"the {what} takes {len(raw):,} bytes, the limit is {limit:,};"
+            " store large data elsewhere and pass its name"
+        )
+        raise PayloadTooLarge(message)
+    if raw.count(b"[") + raw.count(b"{") > DEPTH_LIMIT and _depth(raw) > DEPTH_LIMIT:
+        raise InvalidArguments(f"the {what} is nested deeper than {DEPTH_LIMIT} levels")
+    return raw.decode()
+
+
+def _depth(raw: bytes) -> int:
+    depth = deepest = 0
+    inside = escaped = False
+    for byte in raw:
+        if inside:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                inside = False
+        elif byte == 0x22:
+            inside = True
+        elif byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
+
+
+def decode(text: str) -> Any:
+    """Plain data of a stored JSON text."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        raise InvalidArguments(f"stored data cannot be read: {error}") from error
+
+
+def checksum(job: int, task: str, payload: str) -> int:
+    """Ties a payload to its row, so that a flipped bit is found before it is run."""
+    return zlib.crc32(payload.encode("utf-8", "surrogatepass"), zlib.crc32(task.encode(), job & 0xFFFFFFFF))
+
+
+class ResultCodec:
+    """Results of one function, by its return annotation."""
+
+    def __init__(self, kind: Any) -> None:
+        self._decoder = msgspec.json.Decoder(kind, dec_hook=_decode_other)
+
+    def encode(self, value: object) -> str:
+        if value is None:
+            return "null"
+        text = encode(value)
+        self.decode(text)
+        return text
+
+    def decode(self, text: str) -> Any:
+        try:
+            return self._decoder.decode(text)
+        except (msgspec.MsgspecError, NotImplementedError, RecursionError, ValueError) as error:
+            raise InvalidArguments(f"the result does not fit its annotation: {error}") from error
+
+
+class ArgumentCodec:
+    """Arguments of one function: checked by its annotations, stored as an object by name.
+
+    `skip` leading parameters (the `Run`) are not part of the payload.
+    """
+
+    def __init__(self, function: Callable[..., object], skip: int, limit: int = PAYLOAD_LIMIT) -> None:
+        self.name = getattr(function, "__qualname__", repr(function))
+        self.limit = limit
+        signature = inspect.signature(function)
+        parameters = list(signature.parameters.values())[skip:]
+        self._signature = signature.replace(parameters=parameters)
+        hints = _hints(function)
+        self._plain = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+        self._names = [p.name for p in parameters]
+        fields: list[tuple[str, Any, Any]] = []
+        for place, parameter in enumerate(parameters):
+            kind = hints.get(parameter.name, Any)
+            default: Any = parameter.default
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                kind, default = tuple[kind, ...], ()
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                kind, default = dict[str, kind], {}
+            if default is parameter.empty:
+                fields.append((f"field_{place}", kind, msgspec.NODEFAULT))
+            else:
+                fields.append((f"field_{place}", kind, msgspec.field(default_factory=_giving(default))))
+        try:
+            self._struct = msgspec.defstruct(
+                "Arguments",
+                [field if field[2] is not msgspec.NODEFAULT else field[:2] for field in fields],
+                kw_only=True,
+                rename={field[0]: name for field, name in zip(fields, self._names, strict=True)},
+                forbid_unknown_fields=True,
+            )
+            self._decoder = msgspec.json.Decoder(self._struct, dec_hook=_decode_other)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            message = f"the arguments of {self.name} cannot be stored: {error}"
+            raise UsageError(message) from error
+        self._parameters = parameters
+
+    def encode(self, args: Sequence[object], kwargs: Mapping[str, object]) -> str:
+        """The payload of a call; typed errors name the argument that does not fit."""
+        if self._plain and not kwargs and len(args) <= len(self._names):
+            bound: Mapping[str, object] = dict(zip(self._names, args, strict=False))
+        else:
+            try:
+                bound = self._signature.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                raise InvalidArguments(f"{self.name}: {error}") from None
+        text = encode(bound, self.limit, f"payload of {self.name}")
+        self._decode(text)
+        return text
+
+    def decode(self, text: str) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments of a stored call, checked by the annotations."""
+        values = self._decode(text)
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for parameter, value in zip(self._parameters, msgspec.structs.astuple(values), strict=True):
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                args.extend(value)
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                kwargs.update(value)
+            elif parameter.kind is parameter.KEYWORD_ONLY:
+                kwargs[parameter.name] = value
+            else:
+                args.append(value)
+        return args, kwargs
+
+    def _decode(self, text: str) -> msgspec.Struct:
+        try:
+            return self._decoder.decode(text)
+        except (msgspec.MsgspecError, RecursionError, ValueError, NotImplementedError) as error:
+            detail = str(error).replace("`$.", "argument `").replace("`$`", "the arguments")
+            raise InvalidArguments(f"{self.name}: {detail}") from None
+
+
+def _giving(value: object) -> Callable[[], object]:
+    return lambda: value
+
+
+def _hints(function: Callable[..., object]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except Exception as error:  # noqa: BLE001 - annotations may name anything
+        message = f"the annotations of {getattr(function, '__qualname__', function)} cannot be read: {error}"
+        raise UsageError(message) from error
+
+
+def return_type(function: Callable[..., object]) -> Any:
+    """The annotated result; `Any` where there is none or it cannot be checked."""
+    return _hints(function).get("return", Any)

@@ -1,0 +1,1 @@
+"""How we talk to a database. Knows nothing about jobs."""

@@ -1,0 +1,134 @@
+"""The seam between us and a database: a `Database` opens transactions, a `Tx` runs statements.
+
+Two implementations, `sqlite.py` and `postgres.py`; everything above uses only what is here.
+Rows of kernel statements are plain tuples; rows of a user's own SQL have names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+from duework.db.queries import Statement, parameters
+from duework.errors import UsageError
+
+Value = None | bool | int | float | str | bytes
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a user's write did: rows inserted, and rows changed or deleted."""
+
+    inserted: int = 0
+    changed: int = 0
+
+
+class Row(tuple[Any, ...]):
+    """A row of a user's query: by index, or by column name as an attribute."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=512)
+def row_type(columns: tuple[str, ...]) -> Callable[[Sequence[Any]], Any]:
+    """A tuple type with these columns as attributes; odd names are reached by index only."""
+    return namedtuple("Row", columns, rename=True)._make  # type: ignore[misc]  # made at run time
+
+
+class Retryable(Exception):  # noqa: N818 - internal, says what to do
+    """The transaction surely did not happen; the same work may be tried again from its start."""
+
+
+class Tx(Protocol):
+    """One open transaction. Statements of the kernel, and the user's own SQL."""
+
+    # Called once the transaction is durable; lost if the process dies before.
+    after_commit: list[Callable[[], None]]
+
+    def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
+        """Run a kernel statement; its rows, if it returns any."""
+        ...
+
+    def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
+        """Run a statement for many rows, values in the order of `statement.names`; rows touched."""
+        ...
+
+    def read(self, sql: str, /, **values: Any) -> list[Any]:
+        """Rows of the user's own query, with attribute and index access."""
+        ...
+
+    def write(
+        self, sql: str, /, rows: Sequence[Values] | None = None, **values: Any
+    ) -> Changes:
+        """The user's own insert, update or delete, once or for each of `rows`."""
+        ...
+
+    def savepoint(self, limit_ms: int | None = None) -> AbstractContextManager[None]:
+        """A part that can fail alone; over `limit_ms` of database time it is interrupted."""
+        ...
+
+
+class Database(Protocol):
+    """One database of one process."""
+
+    kind: str
+    url: str
+    # Whether other processes write too, so that ours should leave them a gap after a commit.
+    crowded: bool
+
+    def begin(self) -> Tx:
+        """Open a write transaction on the writer's connection, or raise `Retryable`."""
+        ...
+
+    def commit(self, tx: Tx) -> None:
+        """Make it durable; `Retryable` if it surely did not happen, `Unknown` if nobody can tell."""
+        ...
+
+    def rollback(self, tx: Tx) -> None: ...
+
+    def transaction(self) -> AbstractContextManager[Tx]:
+        """A transaction for a block of the user's code."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Tx]:
+        """A consistent view that never waits for the writer."""
+        ...
+
+    def adopt(self, connection: Any) -> Tx:
+        """A `Tx` on the caller's own open connection; the caller commits."""
+        ...
+
+    def connect(self) -> Any:
+        """A connection of the driver's own kind, for the user."""
+        ...
+
+    def now(self) -> int | None:
+        """The server's time in milliseconds, where there is a server."""
+        ...
+
+    def backup(self, target: str) -> Iterator[tuple[int, int]]:
+        """Copy the database; yields (done, total) as it goes."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def encode_list(values: list[Any]) -> str:
+    """A list as SQLite's `json_each` reads it."""
+    return json.dumps(values)
+
+
+def check_values(sql: str, values: Values) -> None:
+    """A clear error for a parameter that is missing or not used."""
+    wanted = set(parameters(sql))
+    if missing := wanted - values.keys():
+        raise UsageError(f"the query needs values for {', '.join(':' + n for n in sorted(missing))}")
+    if extra := values.keys() - wanted:
+        raise UsageError(f"the query has no {', '.join(':' + n for n in sorted(extra))}")

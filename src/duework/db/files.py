@@ -1,0 +1,185 @@
+"""What must be known of a database file before and while SQLite has it open.
+
+Which file it is (a deleted or replaced one is noticed by its inode), whether its file system can
+be trusted with locks, whether this process already has it open through another SQLite library
+(closing either would drop the locks of both), and that it is created for its owner's eyes only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from duework.errors import Gone, Unavailable, UsageError
+
+NETWORK = re.compile(r"^(nfs\d?|cifs|smb\d?|smbfs|9p|virtiofs|afs|ceph|glusterfs|lustre|gpfs|fuse(\..*)?)$")
+
+# Inodes that this process has open through apsw, with a count of Apps each.
+_ours: dict[tuple[int, int], int] = {}
+_lock = threading.Lock()
+_hooked: list[bool] = []
+
+
+class Identity:
+    """The inode that was opened; `check` notices when the path leads elsewhere."""
+
+    def __init__(self, path: Path, inode: tuple[int, int]) -> None:
+        self.path = path
+        self.inode = inode
+
+    def check(self) -> None:
+        if inode_of(self.path) != self.inode:
+            message = (
+                f"{self.path} was deleted or replaced while it was open: nothing more is written."
+                " Put the file back or restore a backup, then start again"
+            )
+            raise Gone(message)
+
+    def release(self) -> None:
+        with _lock:
+            _ours[self.inode] = _ours.get(self.inode, 1) - 1
+            if _ours[self.inode] <= 0:
+                del _ours[self.inode]
+
+
+def claim(path: Path, *, force: bool) -> Identity:
+    """Make sure that the file may be opened here, create it if need be, and remember it."""
+    if not force and (kind := filesystem(path.parent)) and NETWORK.match(kind):
+        message = (
+            f"{path} is on a network file system ({kind}), where SQLite's locks cannot be trusted:"
+            " use a local disk or a postgresql:// URL (or add ?network=force to the URL)"
+        )
+        raise UsageError(message)
+    if not path.exists():
+        create(path)
+    inode = inode_of(path)
+    if inode is None:
+        raise Unavailable(f"{path} cannot be opened")
+    with _lock:
+        if inode not in _ours and _open_here(inode):
+            message = (
+                f"{path} is already open in this process through another SQLite library, and two of"
+                " them on one file corrupt it: close that connection first and use app.connect()"
+            )
+            raise UsageError(message)
+        _ours[inode] = _ours.get(inode, 0) + 1
+        if not _hooked:
+            sys.addaudithook(_audit)
+            _hooked.append(True)
+    return Identity(path, inode)
+
+
+def create(path: Path) -> None:
+    """An empty file that only its owner can read; never through a link somebody else laid."""
+    try:
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
+        os.close(os.open(path, flags, 0o600))
+    except FileExistsError:
+        if path.is_symlink() and not path.exists():
+            raise Unavailable(f"{path} is a link that leads nowhere") from None
+    except OSError as error:
+        raise Unavailable(explain(path, error)) from error
+
+
+def explain(path: Path, error: Exception) -> str:
+    """One line that says what is wrong with the path and what to do."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"cannot open {path}: the folder {folder} does not exist"
+    if not os.access(folder, os.W_OK):
+        return f"cannot open {path}: user {os.getuid()} may not write in {folder}"
+    if path.exists() and not os.access(path, os.W_OK):
+        return f"cannot open {path}: user {os.getuid()} may not write it"
+    return f"cannot open {path}: {error}"
+
+
+def inode_of(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def filesystem(folder: Path) -> str | None:
+    """The type of the file system that holds a folder, where the system can tell."""
+    best, kind = -1, None
+    where = str(folder.resolve())
+    try:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        mount = before.split()[4].replace("\\040", " ")
+        inside = where == mount or where.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= best:
+            best, kind = len(mount), after.split()[0]
+    return kind
+
+
+def ballast(path: Path) -> Path:
+    """A file of nothing, given up when the disk is full so that running jobs can still settle."""
+    return path.with_name(path.name + "-ballast")
+
+
+def fill_ballast(path: Path, size: int) -> None:
+    target = ballast(path)
+    if target.exists() and target.stat().st_size >= size:
+        return
+    flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
+    handle = os.open(target, flags, 0o600)
+    try:
+        os.posix_fallocate(handle, 0, size)
+    except OSError:
+        target.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+
+
+def _open_here(inode: tuple[int, int]) -> bool:
+    try:
+        handles = os.listdir("/proc/self/fd")
+    except OSError:
+        return False
+    return any(inode_of(Path("/proc/self/fd", handle)) == inode for handle in handles)
+
+
+def _audit(event: str, arguments: tuple[Any, ...]) -> None:
+    """Refuse a stdlib connection to a file that is ours, before it can touch the locks."""
+    if event != "sqlite3.connect" or not _ours:
+        return
+    name = arguments[0]
+    if isinstance(name, bytes):
+        name = os.fsdecode(name)
+    text = str(name)
+    if text.startswith("file:"):
+        text = text.removeprefix("file:").partition("?")[0]
+    if text and text != ":memory:" and inode_of(Path(text)) in _ours:
+        message = (
+            f"{text} is open in this process through Duework, and a second SQLite library on one"
+            " file corrupts it: use app.connect() for a connection of your own"
+        )
+        raise UsageError(message)
+
+
+def adopt_stdlib(connection: Any, path: Path) -> Any:
+    """A transaction on a stdlib `sqlite3` connection, allowed while we have not opened the file."""
+    import sqlite3  # noqa: PLC0415 - loaded only where a caller brings such a connection
+
+    from duework.db.stdlib import StdlibTx  # noqa: PLC0415 - the same
+
+    if not isinstance(connection, sqlite3.Connection):
+        kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+        raise UsageError(f"using(connection=…) takes an apsw or sqlite3 connection here, not {kind}")
+    if inode_of(path) in _ours:
+        message = (
+            "this process has the database open already, and a sqlite3 connection beside it breaks"
+            " the locks: take a connection from app.connect(), or use app.transaction()"
+        )
+        raise UsageError(message)
+    return StdlibTx(connection)

@@ -1,0 +1,107 @@
+"""Named SQL in files beside the Python that uses it.
+
+`jobs.sql` holds the text for both databases; `jobs.postgres.sql` holds overrides, each of which
+says why it differs. Parameters are written `:name` everywhere. SQLite takes them as they are;
+for psycopg they are rewritten once, by a tokenizer that knows strings, quoted names, comments
+and the `::` cast. Two spellings let one text serve both databases where they differ in a clause:
+
+    in (select value from json_each(:ids))     a list; PostgreSQL gets `= any(:ids)`
+    /*+ for update skip locked */              a clause for PostgreSQL, a comment for SQLite
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from types import SimpleNamespace
+
+from duework.errors import UsageError
+
+_TOKEN = re.compile(
+    r"""
+      '(?:[^']|'')*'                 # a string
+    | "(?:[^"]|"")*"                 # a quoted name
+    | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$  # a dollar-quoted string
+    | --[^\n]*                       # a comment
+    | /\*.*?\*/
+    | ::                             # a cast
+    | (?<![\w:]):(?P<name>[A-Za-z_]\w*)
+    | %
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_LIST = re.compile(r"in \(select value from json_each\((:\w+)\)\)")
+_CLAUSE = re.compile(r"/\*\+(.*?)\*/", re.DOTALL)
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+@lru_cache(maxsize=4096)
+def parameters(sql: str) -> tuple[str, ...]:
+    """The parameters of a text, each once, in the order in which they first appear."""
+    return tuple(dict.fromkeys(m["name"] for m in _TOKEN.finditer(sql) if m["name"]))
+
+
+@lru_cache(maxsize=4096)
+def for_psycopg(sql: str) -> str:
+    """The same text with psycopg's `%(name)s` parameters."""
+
+    def swap(match: re.Match[str]) -> str:
+        if match["name"]:
+            return f"%({match['name']})s"
+        return match[0].replace("%", "%%")
+
+    return _TOKEN.sub(swap, sql)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One named query: a text for each database and the order of its parameters."""
+
+    name: str
+    sqlite: str
+    postgres: str
+    names: tuple[str, ...]
+
+
+def load(package: str, stem: str) -> SimpleNamespace:
+    """The statements of `<stem>.sql`, with the overrides of `<stem>.postgres.sql`."""
+    folder = resources.files(package)
+    common = _split((folder / f"{stem}.sql").read_text())
+    override_file = folder / f"{stem}.postgres.sql"
+    overrides = _split(override_file.read_text()) if override_file.is_file() else {}
+    if stray := overrides.keys() - common.keys():
+        raise UsageError(f"{stem}.postgres.sql overrides what is not there: {sorted(stray)}")
+    statements = {}
+    for name, text in common.items():
+        other = overrides.get(name) or _for_postgres(text)
+        if set(parameters(text)) != set(parameters(other)):
+            raise UsageError(f"{stem}.postgres.sql: {name} takes other parameters than {stem}.sql")
+        statements[name] = Statement(name, text, for_psycopg(other), parameters(text))
+    return SimpleNamespace(**statements)
+
+
+def _for_postgres(text: str) -> str:
+    return _CLAUSE.sub(r"\1", _LIST.sub(r"= any(\1)", text))
+
+
+def _split(text: str) -> dict[str, str]:
+    pieces = _NAME.split(text)
+    return {name: body.strip().rstrip(";") for name, body in zip(pieces[1::2], pieces[2::2], strict=True)}
+
+
+def script(text: str) -> list[str]:
+    """The single statements of a migration; a semicolon inside a string or comment does not end one."""
+    found, start = [], 0
+    depth_end = re.compile(_TOKEN.pattern + r"|;", re.VERBOSE | re.DOTALL)
+    for match in depth_end.finditer(text):
+        if match[0] == ";":
+            found.append(text[start : match.start()])
+            start = match.end()
+    found.append(text[start:])
+    return [piece.strip() for piece in found if _has_code(piece)]
+
+
+def _has_code(piece: str) -> bool:
+    return bool(re.sub(r"--[^\n]*", "", piece).strip())

@@ -1,0 +1,402 @@
+"""SQLite by apsw: WAL, `synchronous=FULL`, one write connection, any number of readers.
+
+Three things here are not obvious. Every write transaction is `BEGIN IMMEDIATE`: a deferred one
+that reads first fails at once when somebody else has written. Waiting for the lock is our own
+short, jittered retry: SQLite's busy handler lets one process starve the others. And a COMMIT that
+fails may still have reached the log, so each group leaves a mark; after a failure everything is
+closed, opened again and sealed with a write, and the mark tells whether the group happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import apsw
+
+from duework.clock import monotonic, pause
+from duework.db import files
+from duework.db.database import Changes, Retryable, Tx, Values, check_values, encode_list, row_type
+from duework.db.queries import Statement
+from duework.db.writer import holding
+from duework.errors import DatabaseError, Gone, SchemaMismatch, Unavailable, Unknown, UsageError
+
+OLDEST = (3, 51, 3)
+BUSY_SECONDS = 0.25
+BALLAST_BYTES = 16 * 1024 * 1024
+
+_TOUCH = """insert into duework_mark (process, number) values (?, ?)
+            on conflict (process) do update set number = excluded.number"""
+
+
+class SqliteTx:
+    """A transaction on one apsw connection."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+        self.after_commit: list[Callable[[], None]] = []
+
+    def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
+        # A list is a JSON text here, read by `json_each`.
+        plain = {name: encode_list(v) if isinstance(v, list) else v for name, v in values.items()}
+        with _translated():
+            return self.connection.execute(statement.sqlite, plain).fetchall()
+
+    def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
+        before = self.connection.total_changes()
+        with _translated():
+            self.connection.executemany(statement.sqlite, rows)
+        return self.connection.total_changes() - before
+
+    def read(self, sql: str, /, **values: Any) -> list[Any]:
+        check_values(sql, values)
+        with _translated():
+            cursor = self.connection.cursor()
+            # The description is there only while a row is: after the last one apsw forgets it.
+            kind: list[Callable[[Sequence[Any]], Any]] = []
+            rows: list[Any] = []
+            for row in cursor.execute(sql, values):
+                if not kind:
+                    kind.append(row_type(tuple(column[0] for column in cursor.description)))
+                rows.append(kind[0](row))
+            return rows
+
+    def write(
+        self, sql: str, /, rows: Sequence[Values] | None = None, **values: Any
+    ) -> Changes:
+        connection = self.connection
+        inserted = changed = 0
+        with _translated():
+            for each in [values] if rows is None else rows:
+                check_values(sql, each)
+                connection.set_last_insert_rowid(0)
+                before = connection.total_changes()
+                for _ in connection.execute(sql, each):
+                    pass
+                count = connection.total_changes() - before
+                if sql.lstrip()[:7].lower() in {"insert ", "replace"}:
+                    inserted += count
+                else:
+                    changed += count
+        return Changes(inserted, changed)
+
+    @contextlib.contextmanager
+    def savepoint(self, limit_ms: int | None = None) -> Iterator[None]:
+        connection = self.connection
+        connection.execute("savepoint duework")
+        mark = len(self.after_commit)
+        try:
+            with _limited(connection, limit_ms):
+                yield
+        except BaseException:
+            del self.after_commit[mark:]
+            # An interrupt or a full disk may have ended the whole transaction already.
+            if not connection.in_transaction:
+                raise Retryable("the transaction was rolled back") from None
+            connection.execute("rollback to duework")
+            connection.execute("release duework")
+            raise
+        connection.execute("release duework")
+
+
+@contextlib.contextmanager
+def _limited(connection: apsw.Connection, limit_ms: int | None) -> Iterator[None]:
+    """Interrupt SQL that runs on past the limit."""
+    if limit_ms is None:
+        yield
+        return
+    deadline = monotonic() + limit_ms / 1000
+    connection.set_progress_handler(lambda: monotonic() > deadline, 10_000)
+    try:
+        yield
+    except apsw.InterruptError as error:
+        raise DatabaseError(f"interrupted after {limit_ms} ms") from error
+    finally:
+        connection.set_progress_handler(None)
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    """Drivers' exceptions end here: what may be tried again, and what is the statement's fault."""
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise Retryable("the database is locked by another connection") from error
+    except apsw.FullError as error:
+        raise Retryable("the disk is full: free some space") from error
+    except apsw.IOError as error:
+        raise Retryable(f"the disk failed ({error})") from error
+    except (apsw.ReadOnlyError, apsw.CantOpenError) as error:
+        raise Retryable(f"the database cannot be written ({error})") from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise Unavailable(f"the database file is damaged ({error}): restore it from a backup") from error
+    except apsw.InterruptError:
+        raise
+    except apsw.Error as error:
+        raise DatabaseError(f"{type(error).__name__.removesuffix('Error')}: {error}") from error
+
+
+class SqliteDatabase:
+    """One database file, or a private one in memory for tests."""
+
+    kind = "sqlite"
+
+    def __init__(self, url: str, durability: str = "power") -> None:
+        self.url = url
+        self.path, self._options = parse(url)
+        self._synchronous = "full" if durability == "power" else "normal"
+        self._process = secrets.randbits(62)
+        self._number = 0
+        self._writer: apsw.Connection | None = None
+        self._seen_version = 0
+        self._foreign_until = 0.0
+        self._readers: list[apsw.Connection] = []
+        self._readers_lock = threading.Lock()
+        self._identity: files.Identity | None = None
+        self._closed = False
+        self._pid = os.getpid()
+        if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST:
+            message = (
+                f"SQLite {apsw.sqlite_lib_version()} can corrupt a database with several writers;"
+                f" install apsw with SQLite {'.'.join(map(str, OLDEST))} or newer"
+            )
+            raise SchemaMismatch(message)
+
+    @property
+    def crowded(self) -> bool:
+        return monotonic() < self._foreign_until
+
+    # --- the writer's side
+
+    def begin(self) -> Tx:
+        connection = self._write_connection()
+        if self._identity is not None:
+            self._identity.check()
+        deadline = monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                connection.execute("begin immediate")
+                break
+            except apsw.BusyError as error:
+                self._foreign_until = monotonic() + 0.1
+                if monotonic() > deadline:
+                    raise Retryable("the database is locked by another connection") from error
+                pause(0.0002 + random.random() * 0.0008)  # noqa: S311 - jitter
+            except apsw.Error:
+                with _translated():
+                    raise
+        self._number += 1
+        return SqliteTx(connection)
+
+    def commit(self, tx: Tx) -> None:
+        connection = self._write_connection()
+        try:
+            connection.execute(_TOUCH, (self._process, self._number))
+            connection.execute("commit")
+        except apsw.Error as error:
+            self._after_failed_commit(connection, error)
+            return
+        version = connection.pragma("data_version")
+        if version != self._seen_version:
+            self._seen_version = version
+            self._foreign_until = monotonic() + 0.1
+
+    def rollback(self, tx: Tx) -> None:
+        connection = self._writer
+        if connection is None or not connection.in_transaction:
+            return
+        try:
+            connection.execute("rollback")
+        except apsw.Error:
+            self._drop_connections()
+
+    def _after_failed_commit(self, connection: apsw.Connection, error: apsw.Error) -> None:
+        """Decide what became of a COMMIT that raised; returns if it happened after all."""
+        if isinstance(error, (apsw.BusyError, apsw.FullError)) and connection.in_transaction:
+            connection.execute("rollback")
+            if isinstance(error, apsw.FullError):
+                self._free_ballast()
+            with _translated():
+                raise error
+        number = self._number
+        self._drop_connections()
+        try:
+            fresh = self._write_connection()
+            # The write seals the fate of what the failed commit left in the log.
+            fresh.execute("begin immediate")
+            row = fresh.execute(
+                "select number from duework_mark where process = ?", (self._process,)
+            ).fetchone()
+            fresh.execute(_TOUCH, (self._process, number + 1))
+            fresh.execute("commit")
+        except (apsw.Error, Retryable) as again:
+            self._drop_connections()
+            raise Unknown(f"a commit failed ({error}) and so did looking for it ({again})") from error
+        self._number = number + 1
+        if row is None or row[0] != number:
+            raise Retryable(f"the commit failed ({error})") from error
+
+    def _free_ballast(self) -> None:
+        with contextlib.suppress(OSError):
+            files.ballast(self.path).unlink()
+
+    def _write_connection(self) -> apsw.Connection:
+        self._check_fork()
+        if self._closed:
+            raise UsageError("this App is closed")
+        if self._writer is None:
+            self._writer = self._open()
+        return self._writer
+
+    # --- connections for others
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Tx]:
+        connection = self._open()
+        tx = SqliteTx(connection)
+        try:
+            self._begin_patiently(connection)
+            token = holding.set(True)
+            try:
+                yield tx
+            finally:
+                holding.reset(token)
+            with _translated():
+                connection.execute("commit")
+        except Retryable as error:
+            raise Unavailable(str(error)) from error.__cause__
+        finally:
+            connection.close(force=True)
+        for after in tx.after_commit:
+            after()
+
+    def _begin_patiently(self, connection: apsw.Connection) -> None:
+        deadline = monotonic() + 5
+        while True:
+            try:
+                connection.execute("begin immediate")
+            except apsw.BusyError as error:
+                if monotonic() > deadline:
+                    raise Unavailable("the database has been locked for 5 s by another writer") from error
+                pause(0.0002 + random.random() * 0.0008)  # noqa: S311 - jitter
+            else:
+                return
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Tx]:
+        with self._readers_lock:
+            connection = self._readers.pop() if self._readers else None
+        if connection is None:
+            connection = self._open()
+            connection.pragma("query_only", "on")
+        try:
+            connection.execute("begin")
+            yield SqliteTx(connection)
+        except Retryable as error:
+            raise Unavailable(str(error)) from error.__cause__
+        finally:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            with self._readers_lock:
+                self._readers.append(connection)
+
+    def adopt(self, connection: Any) -> Tx:
+        if isinstance(connection, apsw.Connection):
+            return SqliteTx(connection)
+        return files.adopt_stdlib(connection, self.path)
+
+    def connect(self) -> apsw.Connection:
+        return self._open()
+
+    def data_version(self) -> int:
+        """Changes when another connection has committed; no query, no lock."""
+        with self.reading() as tx:
+            return int(tx.connection.pragma("data_version"))  # type: ignore[attr-defined]  # ours
+
+    def now(self) -> int | None:
+        return None
+
+    def backup(self, target: str) -> Iterator[tuple[int, int]]:
+        """Copy by SQLite's own backup interface: a plain file copy would drop our locks."""
+        files.create(Path(target))
+        source, destination = self._open(), apsw.Connection(target)
+        try:
+            with destination.backup("main", source, "main") as copy:
+                while not copy.done:
+                    copy.step(256)
+                    yield copy.page_count - copy.remaining, copy.page_count
+        finally:
+            destination.close()
+            source.close()
+
+    def close(self) -> None:
+        self._closed = True
+        self._drop_connections()
+        if self._identity is not None:
+            self._identity.release()
+
+    def _drop_connections(self) -> None:
+        with self._readers_lock:
+            for connection in self._readers:
+                connection.close(force=True)
+            self._readers.clear()
+        if self._writer is not None:
+            self._writer.close(force=True)
+            self._writer = None
+
+    def _check_fork(self) -> None:
+        if os.getpid() != self._pid:
+            message = "this App was opened before a fork; make a new App in the child process"
+            raise UsageError(message)
+
+    def _open(self) -> apsw.Connection:
+        self._check_fork()
+        if self._identity is None:
+            self._identity = files.claim(self.path, force="network" in self._options)
+        try:
+            connection = apsw.Connection(
+                str(self.path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+            )
+            self._configure(connection)
+        except (apsw.BusyError, apsw.IOError, apsw.CantOpenError) as error:
+            raise Retryable(files.explain(self.path, error)) from error
+        except apsw.NotADBError as error:
+            message = f"{self.path} is not a SQLite database: restore it from a backup, or name another file"
+            raise Unavailable(message) from error
+        except apsw.ReadOnlyError as error:
+            raise Unavailable(files.explain(self.path, error)) from error
+        return connection
+
+    def _configure(self, connection: apsw.Connection) -> None:
+        for tries in range(400):
+            try:
+                connection.pragma("journal_mode", "wal")
+                break
+            except apsw.BusyError:
+                if tries == 399:  # noqa: PLR2004 - about two seconds
+                    raise
+                pause(0.002 + random.random() * 0.006)  # noqa: S311 - jitter
+        connection.pragma("synchronous", self._synchronous)
+        connection.pragma("foreign_keys", "on")
+        connection.pragma("trusted_schema", "off")
+        connection.pragma("cell_size_check", "on")
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+
+
+def parse(url: str) -> tuple[Path, dict[str, list[str]]]:
+    """The file of `sqlite:///relative.db`, `sqlite:////absolute.db`."""
+    parts = urlsplit(url)
+    if parts.netloc or not parts.path.strip("/"):
+        message = f"cannot read {url!r}: write sqlite:///work.db, or sqlite:////var/lib/work.db for an absolute path"
+        raise UsageError(message)
+    return Path(unquote(parts.path[1:])).absolute(), parse_qs(parts.query, keep_blank_values=True)
+
+
+__all__ = ["Gone", "SqliteDatabase", "SqliteTx", "parse"]

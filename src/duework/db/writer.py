@@ -1,0 +1,315 @@
+"""Group commit: one transaction, one fsync, many callers.
+
+A process has one writer. Callers hand it a verb and a list of items, `verb(tx, items)`, which
+returns one result per item; all requests that are waiting run in one transaction, requests of the
+same verb as one call, and each caller is answered after the commit. So an answer is durable and
+the price of durability is shared.
+
+Verbs must be repeatable: if one raises, the transaction is rolled back and every request runs
+again in a savepoint of its own, so that it alone gets the error and the others commit. A caller
+who finds the writer idle commits by itself, without a change of thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from itertools import groupby
+from typing import Any, TypeVar
+
+from duework.clock import monotonic, pause
+from duework.db.database import Database, Retryable, Tx
+from duework.errors import Error, Unavailable, UsageError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Verb = Callable[[Tx, list[Item]], Sequence[Result]]
+
+GROUP_ROWS = 1000
+PATIENCE = 5.0
+# After a commit, while other processes write too: without it the lock is rarely free for them.
+GAP = 0.001
+
+# Set while this thread or task is inside `app.transaction()`.
+holding: ContextVar[bool] = ContextVar("duework_holding", default=False)
+
+
+class Request:
+    """A verb with its items, and later its results or its error."""
+
+    __slots__ = ("deadline", "done", "error", "future", "items", "loop", "results", "verb")
+
+    def __init__(self, verb: Verb[Any, Any], items: list[Any], patience: float | None) -> None:
+        self.verb = verb
+        self.items = items
+        self.deadline = None if patience is None else monotonic() + patience
+        self.results: Sequence[Any] = ()
+        self.error: BaseException | None = None
+        self.done: threading.Event | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.future: asyncio.Future[Sequence[Any]] | None = None
+
+    def answer(self) -> Sequence[Any]:
+        if self.error is not None:
+            raise self.error
+        return self.results
+
+
+class Writer:
+    """Runs verbs in shared transactions on the one write connection of a process."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._busy = threading.Lock()
+        self._waiting: deque[Request] = deque()
+        self._wake = threading.Event()
+        self._stop = False
+        self._fatal: Error | None = None
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+        # Why nothing can be written at the moment, for health and logs; None when all is well.
+        self.parked: str | None = None
+
+    def call(
+        self,
+        verb: Verb[Item, Result],
+        items: list[Item],
+        *,
+        patience: float | None = PATIENCE,
+        first: bool = False,
+    ) -> Sequence[Result]:
+        """Run the verb and wait for its commit. `first` goes before everything that waits."""
+        self._check()
+        request = Request(verb, items, patience)
+        if not self._waiting and self._busy.acquire(blocking=False):
+            try:
+                self._settle_alone(request)
+            finally:
+                self._busy.release()
+                if self._waiting:
+                    self._wake.set()
+        else:
+            request.done = threading.Event()
+            self._submit(request, first=first)
+            request.done.wait()
+        return request.answer()
+
+    async def acall(
+        self,
+        verb: Verb[Item, Result],
+        items: list[Item],
+        *,
+        patience: float | None = PATIENCE,
+        first: bool = False,
+    ) -> Sequence[Result]:
+        """The same for async callers; the event loop goes on meanwhile."""
+        self._check()
+        request = Request(verb, items, patience)
+        request.loop = asyncio.get_running_loop()
+        request.future = request.loop.create_future()
+        self._submit(request, first=first)
+        return await request.future
+
+    def close(self) -> None:
+        """Finish what waits, then stop."""
+        self._stop = True
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=PATIENCE)
+
+    def _check(self) -> None:
+        if holding.get():
+            message = (
+                "a write of its own inside `with app.transaction()` would wait for itself;"
+                " use the transaction's own verbs, such as tx.enqueue(task, …)"
+            )
+            raise UsageError(message)
+        if self._fatal is not None:
+            raise self._fatal
+        if self._stop:
+            raise UsageError("this App is closed")
+
+    def _submit(self, request: Request, *, first: bool) -> None:
+        if self._thread is None:
+            self._start()
+        if first:
+            self._waiting.appendleft(request)
+        else:
+            self._waiting.append(request)
+        self._wake.set()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="duework-writer", daemon=True)
+                self._thread.start()
+
+    def _serve(self) -> None:
+        """The writer's thread: take all that waits, commit it, answer."""
+        while not (self._stop and not self._waiting):
+            self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                with self._busy:
+                    group = self._take()
+                    if group:
+                        self._settle_group(group)
+                if self._database.crowded:
+                    pause(GAP)
+
+    def _take(self) -> list[Request]:
+        group: list[Request] = []
+        rows = 0
+        while self._waiting and rows < GROUP_ROWS:
+            request = self._waiting.popleft()
+            rows += len(request.items)
+            group.append(request)
+        return group
+
+    def _settle_alone(self, request: Request) -> None:
+        """The caller's own thread is the writer for a moment."""
+        tries = 0
+        while not self._attempt([request]):
+            tries += 1
+            pause(_backoff(tries))
+        if request.error is not None and self._fatal_error(request.error):
+            self._fatal = request.error  # type: ignore[assignment]  # just checked
+
+    def _settle_group(self, group: list[Request]) -> None:
+        tries = 0
+        while group:
+            if self._attempt(group):
+                self._answer(group)
+                return
+            # Some may have run out of patience: they are answered, the others try again.
+            self._answer([request for request in group if request.error is not None])
+            group = [request for request in group if request.error is None]
+            self._answer(self._overdue())
+            tries += 1
+            pause(_backoff(tries))
+
+    def _overdue(self) -> list[Request]:
+        """Requests that gave up waiting behind a group that cannot be written."""
+        now = monotonic()
+        late = [r for r in self._waiting if r.deadline is not None and r.deadline <= now]
+        for request in late:
+            try:
+                self._waiting.remove(request)
+            except ValueError:
+                continue
+            request.error = Unavailable(_late(self.parked or "the writer is busy"))
+        return late
+
+    def _attempt(self, group: list[Request]) -> bool:
+        """One transaction for the group; False if it should be tried again."""
+        try:
+            tx = self._database.begin()
+            try:
+                _run_together(tx, group)
+            except Retryable:
+                self._database.rollback(tx)
+                raise
+            except Exception:  # noqa: BLE001 - whose error it is, the second run tells
+                self._database.rollback(tx)
+                tx = self._database.begin()
+                _run_singly(tx, group)
+            if any(request.error is None for request in group):
+                self._database.commit(tx)
+            else:
+                self._database.rollback(tx)
+        except Retryable as error:
+            return self._put_off(group, error)
+        except Error as error:
+            if self._fatal_error(error):
+                self._fatal = error
+            for request in group:
+                request.error = error
+            return True
+        self.parked = None
+        for after in tx.after_commit:
+            after()
+        return True
+
+    def _put_off(self, group: list[Request], error: Retryable) -> bool:
+        self.parked = str(error)
+        now = monotonic()
+        for request in group:
+            request.error = None
+            if self._stop or (request.deadline is not None and request.deadline <= now):
+                request.error = Unavailable(_late(str(error)))
+                request.error.__cause__ = error.__cause__
+        return all(request.error is not None for request in group)
+
+    @staticmethod
+    def _fatal_error(error: BaseException) -> bool:
+        return getattr(error, "code", "") in {"gone", "schema_mismatch"}
+
+    def _answer(self, group: list[Request]) -> None:
+        loops: dict[asyncio.AbstractEventLoop, list[Request]] = {}
+        for request in group:
+            if request.done is not None:
+                request.done.set()
+            elif request.loop is not None:
+                loops.setdefault(request.loop, []).append(request)
+        for loop, requests in loops.items():
+            try:
+                loop.call_soon_threadsafe(_resolve, requests)
+            except RuntimeError:
+                # The caller's loop has ended; what it asked for is committed all the same.
+                continue
+
+
+def _resolve(requests: list[Request]) -> None:
+    for request in requests:
+        future = request.future
+        if future is None or future.done():
+            continue
+        if request.error is not None:
+            future.set_exception(request.error)
+        else:
+            future.set_result(request.results)
+
+
+def _merged(group: list[Request]) -> Iterator[tuple[Verb[Any, Any], list[Request]]]:
+    for _, same in groupby(group, key=lambda request: id(request.verb)):
+        requests = list(same)
+        yield requests[0].verb, requests
+
+
+def _run_together(tx: Tx, group: list[Request]) -> None:
+    for verb, requests in _merged(group):
+        if len(requests) == 1:
+            requests[0].results = verb(tx, requests[0].items)
+            continue
+        results = verb(tx, [item for request in requests for item in request.items])
+        start = 0
+        for request in requests:
+            request.results = results[start : start + len(request.items)]
+            start += len(request.items)
+
+
+def _run_singly(tx: Tx, group: list[Request]) -> None:
+    for request in group:
+        try:
+            with tx.savepoint():
+                request.results = request.verb(tx, request.items)
+        except Retryable:
+            raise
+        except Exception as error:  # noqa: BLE001 - it belongs to this caller alone
+            request.error = error
+
+
+def _backoff(tries: int) -> float:
+    """Jittered, since SQLite's own busy handler lets one process starve the others."""
+    return min(0.0002 * 1.5**min(tries, 25), 0.25) * (0.5 + random.random())  # noqa: S311 - not a secret
+
+
+def _late(reason: str) -> str:
+    return (
+        f"the database could not be written in time ({reason}). If this thread has a transaction"
+        " open on it, enqueue inside that: task.using(connection=…) or tx.enqueue(task, …)"
+    )

@@ -1,0 +1,70 @@
+"""Lengths of time as people write them: "10s", "1h 30m", 2.5, timedelta; and times: ISO texts.
+
+Everything inside is integer milliseconds; this is where other spellings end.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from duework.clock import as_ms
+from duework.errors import UsageError
+
+Duration = str | int | float | timedelta
+Moment = str | int | datetime
+
+_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
+
+
+def milliseconds(length: Duration) -> int:
+    """A duration in milliseconds; plain numbers are seconds."""
+    if isinstance(length, timedelta):
+        result = round(length.total_seconds() * 1000)
+    elif isinstance(length, str):
+        result = _parse(length)
+    elif isinstance(length, (int, float)) and not isinstance(length, bool):
+        result = round(length * 1000)
+    else:
+        message = f"a duration is a text like '10m', a number of seconds or a timedelta, not {length!r}"
+        raise UsageError(message)
+    if result < 0:
+        message = f"a duration cannot be negative: {length!r}"
+        raise UsageError(message)
+    return result
+
+
+def _parse(text: str) -> int:
+    total, position = 0.0, 0
+    while match := _PART.match(text, position):
+        total += float(match[1]) * _UNITS[match[2]]
+        position = match.end()
+    if position == 0 or text[position:].strip():
+        message = f"cannot read {text!r} as a duration; write '500ms', '10s', '5m', '1h 30m', '7d'"
+        raise UsageError(message)
+    return round(total)
+
+
+def moment(when: Moment) -> int:
+    """A point in time in milliseconds: an aware datetime, an ISO text with an offset, or ms."""
+    try:
+        if isinstance(when, str):
+            return as_ms(datetime.fromisoformat(when))
+        if isinstance(when, datetime):
+            return as_ms(when)
+    except ValueError as error:
+        raise UsageError(f"cannot read {when!r} as a time: {error}") from error
+    return when
+
+
+def human(ms: int) -> str:
+    """A short text of at most two units: '1h 5m', '12s', '250ms'."""
+    if ms < 1000:
+        return f"{ms}ms"
+    rest, parts = ms, []
+    for unit in ("d", "h", "m", "s"):
+        count, rest = divmod(rest, _UNITS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts[:2])

@@ -1,0 +1,110 @@
+"""What can go wrong, as types.
+
+    Error                     base; `code` is a stable slug for HTTP, the command line and logs
+    ├── UsageError            the caller's mistake: bad arguments, unknown option, wrong thread
+    │   ├── InvalidArguments  arguments that do not fit the task's signature
+    │   ├── PayloadTooLarge   over the limit, nothing was written
+    │   └── TaskNotFound      no task of that name in this process
+    ├── NotFound              no such job, queue, …
+    ├── Conflict              the state does not allow it: reviving onto a taken key
+    ├── LeaseLost             the job is no longer ours; stop
+    ├── WaitTimeout           the job had not settled in time; it goes on
+    └── DatabaseError         the database failed; the cause is in __cause__
+        ├── Unavailable       could not be reached or written in time; try again
+        │   └── Unknown       a commit failed and nobody can tell whether it happened
+        ├── Gone              the file was deleted or replaced under us; stop
+        └── SchemaMismatch    the schema and this code do not fit; migrate or upgrade
+
+Outcomes are not errors: see `kernel.outcomes`. Drivers' exceptions never leave `db/`.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class Error(Exception):
+    """Something Duework was asked to do could not be done."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+
+
+class UsageError(Error):
+    """The call itself is mistaken; nothing was written."""
+
+    code = "usage"
+
+
+class InvalidArguments(UsageError):
+    """The arguments do not fit the task's signature; nothing was written."""
+
+    code = "invalid_arguments"
+
+
+class PayloadTooLarge(UsageError):
+    """The encoded payload is over the limit; nothing was written."""
+
+    code = "payload_too_large"
+
+
+class TaskNotFound(UsageError):
+    """This process knows no task of that name."""
+
+    code = "task_not_found"
+
+
+class NotFound(Error):
+    """There is no such thing in the database."""
+
+    code = "not_found"
+
+
+class Conflict(Error):
+    """The present state does not allow it."""
+
+    code = "conflict"
+
+
+class LeaseLost(Error):
+    """The job is no longer held by this worker; nothing of this attempt is written."""
+
+    code = "lease_lost"
+
+
+class WaitTimeout(Error, TimeoutError):
+    """The job has not settled in the time given; it goes on in the background."""
+
+    code = "wait_timeout"
+
+
+class DatabaseError(Error):
+    """The database failed."""
+
+    code = "database"
+
+
+class Unavailable(DatabaseError):
+    """The database could not be reached or written in time; nothing was written."""
+
+    code = "unavailable"
+
+
+class Unknown(Unavailable):
+    """A commit failed and it cannot be decided whether it happened."""
+
+    code = "unknown_commit"
+
+
+class Gone(DatabaseError):
+    """The database file was deleted or replaced while it was open."""
+
+    code = "gone"
+
+
+class SchemaMismatch(DatabaseError):
+    """The database's schema and this version of Duework do not fit together."""
+
+    code = "schema_mismatch"

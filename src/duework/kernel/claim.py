@@ -1,0 +1,257 @@
+"""Claim: take due jobs, a few index seeks whatever lies in front of them.
+
+Lanes are visited by priority, then by how long their first job has been due; a lane that is not due
+(paced, paused, full) or whose task this process does not know is not visited, however many jobs it
+holds. Leases that have ended are first written off, in the same transaction: a crashed worker's jobs
+come back by themselves, by whoever claims next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from duework.clock import FOREVER
+from duework.db.database import Tx
+from duework.kernel.job import Claimed, Ending, JobId, Reaction
+from duework.kernel.lanes import Lane, Lanes, Q
+from duework.kernel.settle import settle
+
+# The most leases that one claim writes off.
+RECOVER = 500
+EXPIRED = "it expired before it could start"
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What a process can take: its tasks by pool, free slots per pool, global limits."""
+
+    worker: int
+    lease_ms: int
+    # For each task that this process knows: the pool that runs it.
+    pools: Mapping[str, str]
+    free: Mapping[str, int]
+    # Whether it may take one more job that has to run alone.
+    alone: int = 1
+    queue_limits: Mapping[str, int] = field(default_factory=dict)
+    task_limits: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What was taken, and when there may be more."""
+
+    jobs: list[Claimed]
+    next_due: int
+
+
+def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Claim:
+    """Take what is due, no more than there are free slots."""
+    everything = lanes.all(tx)
+    open_lanes = _admissible(everything, want, now)
+    room = _Room(tx, want, open_lanes)
+    taken: list[Claimed] = []
+    for lane in open_lanes:
+        pool = want.pools[lane.name.task]
+        wanted = room.left(lane, pool)
+        if wanted <= 0:
+            continue
+        rows = tx.query(
+            Q.claim,
+            {
+                "until": now + want.lease_ms,
+                "worker": want.worker,
+                "lane": lane.id,
+                "now": now,
+                "wanted": wanted,
+            },
+        )
+        room.take(lane, pool, len(rows))
+        taken += _claimed(rows, lane)
+    fresh = _drop_expired(tx, taken, want, now=now, lanes=lanes, react=react)
+    return Claim(fresh, _next_due(tx, everything, want, now))
+
+
+def _admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:
+    found = [
+        lane
+        for lane in everything
+        if lane.head is not None
+        and lane.head <= now
+        and lane.due <= now
+        and lane.name.task in want.pools
+    ]
+    found.sort(key=lambda lane: (-lane.name.priority, lane.head, lane.id))
+    return found
+
+
+class _Room:
+    """Counts down free slots, jobs that run alone, and the limits of queues and tasks."""
+
+    def __init__(self, tx: Tx, want: Want, open_lanes: Sequence[Lane]) -> None:
+        self._want = want
+        self._free = dict(want.free)
+        self._alone = want.alone
+        self._queues: dict[str, int] = {}
+        self._tasks: dict[str, int] = {}
+        limited = [
+            lane
+            for lane in open_lanes
+            if lane.name.queue in want.queue_limits or lane.name.task in want.task_limits
+        ]
+        if limited:
+            self._count(tx, limited)
+
+    def _count(self, tx: Tx, limited: Sequence[Lane]) -> None:
+        """Count leases, after making sure that nobody else counts them at the same time."""
+        queues = {lane.name.queue for lane in limited}
+        tasks = {lane.name.task for lane in limited}
+        names = {
+            row[0]: (row[1], row[2])
+            for row in tx.query(Q.lanes_of, {"queues": sorted(queues), "tasks": sorted(tasks)})
+        }
+        tx.query(Q.lock_lanes, {"lanes": sorted(names)})
+        self._queues = {queue: self._want.queue_limits.get(queue, FOREVER) for queue in queues}
+        self._tasks = {task: self._want.task_limits.get(task, FOREVER) for task in tasks}
+        for number, count in tx.query(Q.running, {}):
+            if number in names:
+                queue, task = names[number]
+                if queue in self._queues:
+                    self._queues[queue] -= count
+                if task in self._tasks:
+                    self._tasks[task] -= count
+
+    def left(self, lane: Lane, pool: str) -> int:
+        room = [self._free.get(pool, 0)]
+        if lane.name.alone:
+            room.append(self._alone)
+        room.append(self._queues.get(lane.name.queue, FOREVER))
+        room.append(self._tasks.get(lane.name.task, FOREVER))
+        return min(room)
+
+    def take(self, lane: Lane, pool: str, count: int) -> None:
+        self._free[pool] -= count
+        if lane.name.alone:
+            self._alone -= count
+        if lane.name.queue in self._queues:
+            self._queues[lane.name.queue] -= count
+        if lane.name.task in self._tasks:
+            self._tasks[lane.name.task] -= count
+
+
+def _claimed(rows: list[tuple[Any, ...]], lane: Lane) -> list[Claimed]:
+    # The order in which an update returns its rows is not promised; ids rise with time.
+    rows.sort(key=lambda row: (row[6], row[0]))
+    name = lane.name
+    return [Claimed(*row, name.queue, name.priority, bool(name.alone)) for row in rows]
+
+
+def _drop_expired(
+    tx: Tx, taken: list[Claimed], want: Want, *, now: int, lanes: Lanes, react: Reaction
+) -> list[Claimed]:
+    """Jobs that are too late to be of use are cancelled instead of run."""
+    late = [job for job in taken if job.expires is not None and job.expires <= now]
+    if not late:
+        return taken
+    endings = [
+        Ending(
+            *(job.id, job.fence, want.worker, "cancelled"),
+            error=EXPIRED,
+            watched=True,
+            fallback=_unwatched(job.id, job.fence, want.worker, "cancelled", EXPIRED),
+        )
+        for job in late
+    ]
+    settle(tx, endings, now=now, lanes=lanes, react=react)
+    gone = {job.id for job in late}
+    return [job for job in taken if job.id not in gone]
+
+
+def _next_due(tx: Tx, everything: Sequence[Lane], want: Want, now: int) -> int:
+    """When to look again if nobody rings: a job or a lane comes due, or a lease ends."""
+    times = [
+        max(lane.head, lane.due)
+        for lane in everything
+        if lane.head is not None and lane.name.task in want.pools
+    ]
+    later = [time for time in times if time > now]
+    lease_end = tx.query(Q.next_lease_end, {})[0][0]
+    if lease_end is not None:
+        later.append(max(lease_end, now + 1))
+    return min(later, default=FOREVER)
+
+
+# Whether the holder of a lease that ended has crashed; a pause or a partition is no crash.
+Verdict = Callable[[int], bool]
+
+
+def recover(
+    tx: Tx,
+    *,
+    now: int,
+    lanes: Lanes,
+    react: Reaction,
+    crashed: Verdict,
+    immortal: Callable[[str], bool],
+    dead: Sequence[int] = (),
+    take_over: bool = True,
+) -> list[Ending]:
+    """Write off leases that ended, and all leases of processes that are known to be dead."""
+    rows = tx.query(Q.leases_over, {"now": now, "wanted": RECOVER}) if take_over else []
+    if dead:
+        rows += tx.query(Q.leases_of, {"workers": list(dead), "wanted": RECOVER})
+    endings: dict[int, Ending] = {}
+    for identifier, fence, worker, task in rows:
+        gone = worker in dead or crashed(worker)
+        kind = "crashed" if gone else "lost"
+        why = "its worker died" if gone else "its worker did not extend the lease in time"
+        endings[identifier] = Ending(
+            *(JobId(identifier), fence, worker, kind),
+            error=why,
+            keep=None,
+            immortal=immortal(task),
+            watched=gone,
+            fallback=_unwatched(identifier, fence, worker, kind, why),
+        )
+    if endings:
+        settle(tx, list(endings.values()), now=now, lanes=lanes, react=react)
+    for worker in dead:
+        tx.query(Q.worker_gone, {"id": worker})
+    return list(endings.values())
+
+
+def _unwatched(
+    identifier: int, fence: int, worker: int, kind: Any, why: str
+) -> Callable[[Exception], Ending]:
+    """A reaction that fails must not keep the row from ending."""
+
+    def fallback(error: Exception) -> Ending:
+        text = f"{why} (and a reaction to that failed: {error})"
+        return Ending(JobId(identifier), fence, worker, kind, error=text, keep=None)
+
+    return fallback
+
+
+def extend(
+    tx: Tx, leases: Sequence[tuple[int, int]], *, worker: int, until: int
+) -> list[JobId]:
+    """Move the lease's end of (job, fence) pairs; returns the jobs that are no longer ours."""
+    rows = [(until, job, fence, worker) for job, fence in sorted(leases)]
+    if not rows or tx.bulk(Q.extend, rows) == len(rows):
+        return []
+    found = tx.query(Q.held_unlocked, {"ids": [job for job, _ in leases]})
+    ours = {(row[0], row[7]) for row in found if row[8] == worker}
+    return [JobId(job) for job, fence in leases if (job, fence) not in ours]
+
+
+def marked(tx: Tx, worker: int) -> list[tuple[int, int, str]]:
+    """(job, fence, reason) of what this worker runs and somebody wants cancelled."""
+    return [(row[0], row[1], row[2]) for row in tx.query(Q.marked, {"worker": worker})]
+
+
+def excuse(tx: Tx, leases: Sequence[tuple[int, int]]) -> None:
+    """The holder is back: what was charged to these attempts as a crash was none."""
+    for job, fence in sorted(leases):
+        if tx.query(Q.excuse_attempt, {"job": job, "fence": fence}):
+            tx.query(Q.excuse_job, {"job": job})

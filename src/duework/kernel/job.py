@@ -1,0 +1,175 @@
+"""The data of the kernel: what a job is, how it can end, and which verbs move it.
+
+Four states are stored. What people call waiting, ready or running is derived from `due`, `worker`
+and the time, by `phase` here and by one fragment of SQL; nothing has to move a row for it to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NewType
+
+from duework.db.database import Tx
+
+JobId = NewType("JobId", int)
+State = Literal["open", "done", "failed", "cancelled"]
+Phase = Literal["waiting", "ready", "running", "expired", "done", "failed", "cancelled"]
+
+# Every change of state there is: (verb, from, to). The diagram and the tests are checked against it.
+TRANSITIONS: tuple[tuple[str, State | None, State | None], ...] = (
+    ("enqueue", None, "open"),
+    ("claim", "open", "open"),
+    ("extend", "open", "open"),
+    ("settle", "open", "open"),
+    ("settle", "open", "done"),
+    ("settle", "open", "failed"),
+    ("settle", "open", "cancelled"),
+    ("settle", "open", None),
+    ("cancel", "open", "cancelled"),
+    ("revive", "failed", "open"),
+    ("revive", "cancelled", "open"),
+    ("revive", "done", "open"),
+    ("prune", "done", None),
+    ("prune", "cancelled", None),
+    ("prune", "failed", None),
+)
+
+# The third crash of an attempt that ran alone makes a job poison.
+POISON = 3
+
+DAY = 86_400_000
+KEEP = 7 * DAY
+
+
+@dataclass(frozen=True, slots=True)
+class LaneName:
+    """What jobs have in common that are interchangeable for admission."""
+
+    queue: str
+    task: str
+    priority: int = 0
+    tier: str = ""
+    share: str = ""
+    alone: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job to be enqueued. Times are given; the id is drawn when it is written."""
+
+    lane: LaneName
+    payload: str
+    at: int
+    key: str | None = None
+    once_until: int | None = None
+    replace: bool = False
+    again: bool = False
+    expires: int | None = None
+    serial: str | None = None
+    after: int | None = None
+    owner: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """What came of a `NewJob`: its id, or that of the job that was there already."""
+
+    id: JobId
+    existed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A job this worker holds until its lease ends, and the fence that proves it."""
+
+    id: JobId
+    fence: int
+    lane: int
+    task: str
+    payload: str
+    checksum: int
+    at: int
+    failures: int
+    crashes: int
+    key: str | None
+    expires: int | None
+    serial: str | None
+    owner: str | None
+    queue: str = ""
+    priority: int = 0
+    alone: bool = False
+
+
+Kind = Literal["done", "retry", "snooze", "failed", "cancelled", "crashed", "lost", "released"]
+# Something that is written in the settle's transaction; what `commit` functions return is the result.
+Effect = Callable[[Tx], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How one attempt ended, as settle is told. Policy has been applied; only storing is left."""
+
+    id: JobId
+    fence: int
+    worker: int
+    kind: Kind
+    due: int = 0
+    result: str | None = None
+    error: str | None = None
+    started: int | None = None
+    # How long the settled row is kept: None is for ever, 0 deletes it at once.
+    keep: int | None = KEEP
+    # A crash of an attempt that had a process of its own.
+    alone: bool = False
+    # Rows of schedules and pruning are never given up.
+    immortal: bool = False
+    effects: tuple[Effect, ...] = ()
+    # What an effect or a reaction that failed makes of the attempt.
+    fallback: Callable[[Exception], Ending] | None = field(default=None, compare=False)
+    # Whether somebody wants to react inside the settle.
+    watched: bool = False
+
+    def but(self, **changes: Any) -> Ending:
+        return replace(self, **changes)
+
+
+@dataclass(slots=True)
+class Held:
+    """A job's row as settle, cancel and revive see it, under lock."""
+
+    id: JobId
+    lane: int
+    task: str
+    key: str | None
+    state: State
+    due: int
+    at: int
+    fence: int
+    worker: int | None
+    failures: int
+    crashes: int
+    payload: str
+    checksum: int
+    result: str | None
+    error: str | None
+    serial: str | None
+    after: int | None
+    again: str | None
+    marked: str | None
+    owner: str | None
+    linked: int
+    progress: str | None
+    settled: int | None
+
+
+Reaction = Callable[[Tx, Held, Ending], None]
+
+
+def phase(state: State, due: int, worker: int | None, now: int) -> Phase:
+    """The same as the fragment of SQL in `jobs.sql`; a test compares them."""
+    if state != "open":
+        return state
+    if worker is not None:
+        return "running" if due > now else "expired"
+    return "waiting" if due > now else "ready"

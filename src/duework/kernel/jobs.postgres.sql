@@ -1,0 +1,86 @@
+-- Where PostgreSQL needs another text than jobs.sql, and why.
+
+-- name: insert
+-- Differs: many rows in one round trip are arrays.
+insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
+                         after, owner)
+select * from unnest(:id::bigint[], :lane::bigint[], :task::text[], :key::text[], :due::bigint[],
+                     :at::bigint[], :linked::smallint[], :payload::text[], :checksum::bigint[],
+                     :expires::bigint[], :serial::text[], :after::bigint[], :owner::text[])
+
+-- name: new_lane
+-- Differs: two processes may make lanes at once, so the next number comes from under a lock.
+with turn as materialized (select pg_advisory_xact_lock(748329002))
+insert into duework_lane (id, queue, task, priority, tier, share, alone, due)
+select (select coalesce(max(id), 0) + 1 from duework_lane),
+       :queue, :task, :priority, :tier, :share, :alone,
+       case when exists (select 1 from duework_pause where queue in (:queue, '*'))
+            then :forever::bigint else 0 end
+from turn
+on conflict do nothing
+
+-- name: lock_serials
+-- Differs: enqueue and settle of one serial value must not overlap. Sorted by the caller.
+select pg_advisory_xact_lock(hashtextextended(value, 748329003))
+from unnest(:serials::text[]) with ordinality as t (value, place)
+order by place
+
+-- name: extend
+-- Differs: many rows in one round trip are arrays.
+update duework_job j
+set due = e.until
+from unnest(:until::bigint[], :id::bigint[], :fence::bigint[], :worker::bigint[])
+     as e (until, id, fence, worker)
+where j.id = e.id and j.fence = e.fence and j.worker = e.worker
+
+-- name: settle_done
+-- Differs: many rows in one round trip are arrays.
+update duework_job j
+set state = 'done', due = e.due, worker = null, result = e.result, settled = e.settled
+from unnest(:due::bigint[], :result::text[], :settled::bigint[], :id::bigint[], :fence::bigint[],
+            :worker::bigint[]) as e (due, result, settled, id, fence, worker)
+where j.id = e.id and j.fence = e.fence and j.worker = e.worker and j.linked = 0
+  and j.state = 'open'
+
+-- name: settle_gone
+-- Differs: many rows in one round trip are arrays.
+delete from duework_job j
+using unnest(:id::bigint[], :fence::bigint[], :worker::bigint[]) as e (id, fence, worker)
+where j.id = e.id and j.fence = e.fence and j.worker = e.worker and j.linked = 0
+  and j.state = 'open'
+
+-- name: rewrite
+-- Differs: many rows in one round trip are arrays.
+update duework_job j
+set state = e.state, due = e.due, worker = null, lane = e.lane, failures = e.failures,
+    crashes = e.crashes, result = e.result, error = e.error, payload = e.payload,
+    checksum = e.checksum, again = null, marked = null, progress = e.progress, settled = e.settled
+from unnest(:state::text[], :due::bigint[], :lane::bigint[], :failures::bigint[],
+            :crashes::bigint[], :result::text[], :error::text[], :payload::text[],
+            :checksum::bigint[], :progress::text[], :settled::bigint[], :id::bigint[])
+     as e (state, due, lane, failures, crashes, result, error, payload, checksum, progress,
+           settled, id)
+where j.id = e.id
+
+-- name: delete
+-- Differs: many rows in one round trip are arrays.
+delete from duework_job where id = any(:id::bigint[])
+
+-- name: attempt
+-- Differs: many rows in one round trip are arrays.
+insert into duework_attempt (job, fence, outcome, worker, started, ended, error)
+select * from unnest(:job::bigint[], :fence::bigint[], :outcome::text[], :worker::bigint[],
+                     :started::bigint[], :ended::bigint[], :error::text[])
+on conflict (job, fence) do nothing
+
+-- name: progress
+-- Differs: many rows in one round trip are arrays.
+update duework_job j
+set progress = e.progress
+from unnest(:progress::text[], :id::bigint[], :fence::bigint[], :worker::bigint[])
+     as e (progress, id, fence, worker)
+where j.id = e.id and j.fence = e.fence and j.worker = e.worker
+
+-- name: notify
+-- Differs: PostgreSQL carries the hint itself, once the transaction commits.
+select pg_notify('duework', :word)

@@ -1,0 +1,259 @@
+"""Verbs on jobs: enqueue, cancel, revive, search, prune. Claim and settle have files of their own.
+
+Every function here runs inside a transaction that the caller opened, takes the time as an argument
+and works on lists. Locks are always taken in one order: serial values, then job rows by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from duework.clock import FOREVER
+from duework.codec import checksum
+from duework.db.database import Tx
+from duework.errors import Conflict, NotFound
+from duework.ids import Ids
+from duework.kernel.job import Ending, Enqueued, Held, JobId, NewJob, Reaction
+from duework.kernel.lanes import Lanes, Q
+from duework.kernel.settle import apply, held, wake_serials
+
+# The most rows that one transaction of an operator's verb touches.
+CHUNK = 1000
+
+
+def enqueue(
+    tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int
+) -> list[Enqueued]:
+    """Write open jobs; a job whose key is taken is answered with the one that has it."""
+    numbers = lanes.numbers(tx, {job.lane for job in jobs})
+    if serials := sorted({job.serial for job in jobs if job.serial is not None}):
+        tx.query(Q.lock_serials, {"serials": serials})
+    plain: list[tuple[Any, ...]] = []
+    answers: list[Enqueued | None] = []
+    for job in jobs:
+        if job.key is None and job.serial is None and job.after is None:
+            drawn = JobId(ids.draw())
+            plain.append(_row(drawn, numbers[job.lane], job, due=job.at))
+            answers.append(Enqueued(drawn))
+        else:
+            answers.append(None)
+    if plain:
+        tx.bulk(Q.insert, plain)
+    # Keys are taken in one order by everybody, so that two such transactions cannot deadlock.
+    rest = sorted(
+        (place for place, answer in enumerate(answers) if answer is None),
+        key=lambda place: (jobs[place].key is not None, jobs[place].key or "", place),
+    )
+    for place in rest:
+        job = jobs[place]
+        answers[place] = _enqueue_special(tx, job, numbers[job.lane], JobId(ids.draw()), now)
+    return [answer for answer in answers if answer is not None]
+
+
+def _row(drawn: int, lane: int, job: NewJob, due: int) -> tuple[Any, ...]:
+    linked = int(job.serial is not None or job.owner is not None)
+    task = job.lane.task
+    check = checksum(drawn, task, job.payload)
+    return (
+        *(drawn, lane, task, job.key, due, job.at, linked, job.payload, check),
+        *(job.expires, job.serial, job.after, job.owner),
+    )
+
+
+def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> Enqueued:
+    """One job with a key, a serial value or a predecessor."""
+    task = job.lane.task
+    if job.key is not None and job.once_until is not None:
+        values = {"task": task, "key": job.key, "job": drawn, "until": job.once_until, "now": now}
+        if not tx.query(Q.once, values):
+            first = tx.query(Q.once_job, {"task": task, "key": job.key})
+            return Enqueued(JobId(first[0][0]), existed=True)
+    row = _row(drawn, lane, job, _first_due(tx, job))
+    if job.key is None:
+        tx.bulk(Q.insert, [row])
+        return Enqueued(drawn)
+    names = Q.insert_keyed.names
+    while True:
+        if tx.query(Q.insert_keyed, dict(zip(names, row, strict=True))):
+            return Enqueued(drawn)
+        if existing := tx.query(Q.open_by_key, {"task": task, "key": job.key}):
+            break
+    identifier, worker = existing[0]
+    if job.once_until is not None:
+        tx.query(Q.once_is, {"task": task, "key": job.key, "job": identifier})
+    if worker is None and job.replace:
+        values = {
+            "id": identifier,
+            "lane": lane,
+            "payload": job.payload,
+            "checksum": checksum(identifier, task, job.payload),
+            "due": job.at,
+            "at": job.at,
+            "expires": job.expires,
+        }
+        tx.query(Q.replace, values)
+    elif worker is not None and job.again:
+        tx.query(Q.ask_again, {"id": identifier, "payload": job.payload})
+    return Enqueued(JobId(identifier), existed=True)
+
+
+def _first_due(tx: Tx, job: NewJob) -> int:
+    """When it may be claimed: never, while another job has to end first."""
+    if job.after is not None:
+        state = tx.query(Q.state_of, {"id": job.after})
+        if not state:
+            raise NotFound(f"there is no job {job.after} to run after")
+        if state[0][0] == "cancelled":
+            raise Conflict(f"job {job.after} was cancelled; nothing can run after it")
+        if state[0][0] != "done":
+            tx.query(Q.link, {"id": job.after})
+            return FOREVER
+    if job.serial is not None and tx.query(Q.serial_head, {"serial": job.serial}):
+        return FOREVER
+    return job.at
+
+
+def cancel(
+    tx: Tx, wanted: Sequence[int], *, why: str, now: int, lanes: Lanes, react: Reaction
+) -> list[str]:
+    """End open jobs. What runs is marked, and its worker stops it; what has ended stays as it is.
+
+    Returns for each job 'cancelled', 'cancelling', or the state it had already.
+    """
+    rows = _locked(tx, wanted)
+    answers: list[str] = []
+    for identifier in wanted:
+        row = rows.get(identifier)
+        if row is None:
+            raise NotFound(f"there is no job {identifier}")
+        if row.state != "open":
+            answers.append(row.state)
+        elif row.worker is not None:
+            tx.query(Q.mark, {"id": row.id, "why": why})
+            answers.append("cancelling")
+        else:
+            ending = Ending(row.id, row.fence, 0, "cancelled", error=why, watched=True)
+            apply(tx, row, ending, now=now, lanes=lanes, react=react)
+            answers.append("cancelled")
+    if "cancelling" in answers:
+        tx.query(Q.notify, {"word": "marked"})
+    return answers
+
+
+def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
+    """Open settled jobs again, due at once, with no failures; for operators.
+
+    A job that is open stays as it is. Reviving onto a key that another open job holds is a Conflict.
+    """
+    rows = _locked(tx, wanted)
+    answers: list[str] = []
+    for identifier in wanted:
+        row = rows.get(identifier)
+        if row is None:
+            raise NotFound(f"there is no job {identifier}")
+        if row.state == "open":
+            answers.append("open")
+            continue
+        if row.key is not None and (
+            taken := tx.query(Q.key_taken, {"task": row.task, "key": row.key})
+        ):
+            message = f"job {identifier} cannot be revived: its key {row.key!r} is held by job {taken[0][0]}"
+            raise Conflict(message)
+        waits = row.serial is not None and tx.query(Q.serial_head, {"serial": row.serial})
+        due = FOREVER if waits else now
+        values = (
+            *("open", due, row.lane, 0, 0, None, row.error),
+            *(row.payload, row.checksum, None, None, row.id),
+        )
+        tx.bulk(Q.rewrite, [values])
+        answers.append("revived")
+    return answers
+
+
+def _locked(tx: Tx, wanted: Sequence[int]) -> dict[int, Held]:
+    """Rows under lock; serial values first, as everywhere."""
+    rows = held(tx, list(wanted), lock=False)
+    if serials := sorted({row.serial for row in rows.values() if row.serial is not None}):
+        tx.query(Q.lock_serials, {"serials": serials})
+    return held(tx, list(wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What to search for; empty texts match everything."""
+
+    phase: str = ""
+    task: str = ""
+    queue: str = ""
+    key: str = ""
+    before: int = 2**62
+    limit: int = 50
+
+
+def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
+    """One page of jobs, newest first; go on with `before` set to the last id."""
+    values: dict[str, Any] = {
+        "before": wanted.before,
+        "task": wanted.task,
+        "queue": wanted.queue,
+        "key": wanted.key,
+        "wanted": min(wanted.limit, CHUNK),
+    }
+    if wanted.phase == "failed":
+        found = tx.query(Q.search_failed, values)
+    elif wanted.phase in {"running", "expired"}:
+        found = tx.query(Q.search_held, {**values, "phase": wanted.phase, "now": now})
+    else:
+        found = tx.query(Q.search, {**values, "phase": wanted.phase, "now": now})
+    return tx.query(Q.jobs, {"ids": [row[0] for row in found]})
+
+
+def purge(
+    tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: Reaction
+) -> int:
+    """Delete settled jobs for good; what waits for one of them is cancelled."""
+    rows = _locked(tx, wanted)
+    gone = [row for row in rows.values() if row.state != "open"]
+    for row in gone:
+        for waiting, *_ in tx.query(Q.waiting_for, {"job": row.id}):
+            why = f"job {row.id}, which it waited for, was purged"
+            cancel(tx, [waiting], why=why, now=now, lanes=lanes, react=react)
+    _delete(tx, [row.id for row in gone])
+    return len(gone)
+
+
+def purge_queue(tx: Tx, queue: str, *, now: int, lanes: Lanes, react: Reaction) -> int:
+    """Cancel a chunk of a queue's jobs that nobody runs; call again until it returns 0."""
+    found = [row[0] for row in tx.query(Q.of_queue, {"queue": queue, "wanted": CHUNK})]
+    if found:
+        cancel(tx, found, why="the queue was purged", now=now, lanes=lanes, react=react)
+    return len(found)
+
+
+def prune(tx: Tx, *, now: int, chunk: int = CHUNK) -> int:
+    """Delete a chunk of settled rows whose retention has ended; returns how many."""
+    found = [row[0] for row in tx.query(Q.over, {"now": now, "wanted": chunk})]
+    if found:
+        _delete(tx, found)
+    tx.query(Q.delete_once, {"now": now})
+    return len(found)
+
+
+def _delete(tx: Tx, found: list[int]) -> None:
+    tx.query(Q.delete_attempts, {"ids": found})
+    tx.query(Q.delete_jobs, {"ids": found})
+
+
+__all__ = [
+    "Filter",
+    "cancel",
+    "enqueue",
+    "prune",
+    "purge",
+    "purge_queue",
+    "revive",
+    "search",
+    "wake_serials",
+]

@@ -1,0 +1,374 @@
+-- Every statement of the kernel. Time and ids are parameters; nothing here asks what time it is.
+-- Statements that run once per row are given many rows at a time (`Tx.bulk`).
+
+-- name: lane_ids
+select queue, task, priority, tier, share, alone, id
+from duework_lane
+where queue = :queue and task = :task and priority = :priority
+  and tier = :tier and share = :share and alone = :alone
+
+-- name: new_lane
+-- A lane of a paused queue is born paused. Does nothing if somebody else was first.
+insert into duework_lane (id, queue, task, priority, tier, share, alone, due)
+select (select coalesce(max(id), 0) + 1 from duework_lane),
+       :queue, :task, :priority, :tier, :share, :alone,
+       case when exists (select 1 from duework_pause where queue in (:queue, '*'))
+            then :forever else 0 end
+where true
+on conflict do nothing
+
+-- name: insert
+insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
+                         after, owner)
+values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expires, :serial,
+        :after, :owner)
+
+-- name: insert_keyed
+-- Nothing is returned if the key is taken by an open job of the task.
+insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
+                         after, owner)
+values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expires, :serial,
+        :after, :owner)
+on conflict (task, key) where state = 'open' and key is not null do nothing
+returning id
+
+-- name: once
+-- Returns our id if we are the first to use the key, or if the last use is over.
+insert into duework_once (task, key, job, until)
+values (:task, :key, :job, :until)
+on conflict (task, key) do update
+set job = excluded.job, until = excluded.until
+where duework_once.until <= :now
+returning job
+
+-- name: once_job
+select job from duework_once where task = :task and key = :key
+
+-- name: once_is
+update duework_once set job = :job where task = :task and key = :key
+
+-- name: open_by_key
+select id, worker
+from duework_job
+where task = :task and key = :key and state = 'open' and key is not null
+/*+ for update */
+
+-- name: replace
+update duework_job
+set lane = :lane, payload = :payload, checksum = :checksum, due = :due, at = :at, expires = :expires
+where id = :id and state = 'open' and worker is null
+
+-- name: ask_again
+update duework_job
+set again = :payload, linked = 1
+where id = :id and state = 'open' and worker is not null
+
+-- name: link
+update duework_job set linked = 1 where id = :id
+
+-- name: state_of
+select state from duework_job where id = :id
+/*+ for update */
+
+-- name: lock_serials
+-- One writer at a time is all that SQLite has.
+select value from json_each(:serials) where false
+
+-- name: serial_head
+-- The first open job of a serial value: the only one of them that may be claimable.
+select id, after, due, at, worker
+from duework_job
+where serial = :serial and state = 'open' and serial is not null
+order by id
+limit 1
+
+-- name: lanes
+-- Every lane, with the due time of its first job that nobody holds.
+select l.id, l.queue, l.task, l.priority, l.tier, l.share, l.alone, l.due,
+       (select min(j.due) from duework_job j
+        where j.lane = l.id and j.state = 'open' and j.worker is null) as head
+from duework_lane l
+
+-- name: lanes_of
+select id, queue, task from duework_lane
+where queue in (select value from json_each(:queues))
+   or task in (select value from json_each(:tasks))
+
+-- name: lock_lanes
+-- Two claims that count the same leases wait for each other.
+select id from duework_lane
+where id in (select value from json_each(:lanes))
+order by id
+/*+ for update */
+
+-- name: running
+select lane, count(*)
+from duework_job
+where worker is not null
+group by lane
+
+-- name: claim
+-- Takes the first due jobs of a lane: names the worker, raises the fence, leases until :until.
+update duework_job
+set due = :until, worker = :worker, fence = fence + 1
+where id in (
+    select id from duework_job
+    where lane = :lane and state = 'open' and worker is null and due <= :now
+    order by due, id
+    limit :wanted
+    /*+ for update skip locked */
+)
+returning id, fence, lane, task, payload, checksum, at, failures, crashes, key, expires, serial,
+          owner
+
+-- name: next_lease_end
+select min(due) from duework_job where worker is not null
+
+-- name: leases_over
+-- Held jobs whose lease has ended.
+select id, fence, worker, task
+from duework_job
+where worker is not null and due <= :now
+order by due
+limit :wanted
+/*+ for update skip locked */
+
+-- name: leases_of
+select id, fence, worker, task
+from duework_job
+where worker is not null and worker in (select value from json_each(:workers))
+limit :wanted
+/*+ for update skip locked */
+
+-- name: extend
+update duework_job
+set due = :until
+where id = :id and fence = :fence and worker = :worker
+
+-- name: marked
+-- What this worker runs and somebody wants cancelled.
+select id, fence, marked
+from duework_job
+where worker = :worker and marked is not null and worker is not null
+
+-- name: progress
+update duework_job
+set progress = :progress
+where id = :id and fence = :fence and worker = :worker
+
+-- name: settle_done
+-- The common case: it worked, and nothing else hangs on the row.
+update duework_job
+set state = 'done', due = :due, worker = null, result = :result, settled = :settled
+where id = :id and fence = :fence and worker = :worker and linked = 0 and state = 'open'
+
+-- name: settle_gone
+-- The same for rows that are not kept.
+delete from duework_job
+where id = :id and fence = :fence and worker = :worker and linked = 0 and state = 'open'
+
+-- name: held
+-- Whole rows, under lock, in the order in which everybody locks them.
+select id, lane, task, key, state, due, at, fence, worker, failures, crashes, payload, checksum,
+       result, error, serial, after, again, marked, owner, linked, progress, settled
+from duework_job
+where id in (select value from json_each(:ids))
+order by id
+/*+ for update */
+
+-- name: held_unlocked
+-- The same without a lock, to learn which serial values to lock first.
+select id, lane, task, key, state, due, at, fence, worker, failures, crashes, payload, checksum,
+       result, error, serial, after, again, marked, owner, linked, progress, settled
+from duework_job
+where id in (select value from json_each(:ids))
+order by id
+
+-- name: rewrite
+-- Everything about a row that a verb other than claim may change.
+update duework_job
+set state = :state, due = :due, worker = null, lane = :lane, failures = :failures,
+    crashes = :crashes, result = :result, error = :error, payload = :payload,
+    checksum = :checksum, again = null, marked = null, progress = :progress, settled = :settled
+where id = :id
+
+-- name: delete
+delete from duework_job where id = :id
+
+-- name: mark
+update duework_job set marked = :why, linked = 1 where id = :id and worker is not null
+
+-- name: release
+-- A parked job may be claimed from :due on.
+update duework_job
+set due = :due
+where id = :id and state = 'open' and worker is null and due = :forever
+
+-- name: attempt
+insert into duework_attempt (job, fence, outcome, worker, started, ended, error)
+values (:job, :fence, :outcome, :worker, :started, :ended, :error)
+on conflict (job, fence) do nothing
+
+-- name: attempts
+select fence, outcome, worker, started, ended, error
+from duework_attempt
+where job = :job
+order by fence
+
+-- name: excuse_attempt
+-- The holder is back: it had lost its lease, it had not crashed.
+update duework_attempt
+set outcome = 'lost'
+where job = :job and fence = :fence and outcome in ('crashed', 'crashed alone')
+returning job
+
+-- name: excuse_job
+update duework_job
+set crashes = case when crashes > 0 then crashes - 1 else 0 end
+where id = :job and state = 'open'
+
+-- name: waiting_for
+select id, serial, at from duework_job
+where after = :job and state = 'open' and after is not null
+order by id
+
+-- name: key_taken
+select id from duework_job
+where task = :task and key = :key and state = 'open' and key is not null
+
+-- name: worker_is
+insert into duework_worker (id, host, boot, space, pid, born, started)
+values (:id, :host, :boot, :space, :pid, :born, :started)
+on conflict (id) do nothing
+
+-- name: workers
+select id, host, boot, space, pid, born, started from duework_worker order by id
+
+-- name: worker_gone
+delete from duework_worker
+where id = :id
+  and not exists (select 1 from duework_job where worker = :id and worker is not null)
+
+-- name: jobs
+-- Whole rows for people to look at.
+select j.id, l.queue, j.task, l.priority, l.alone, j.key, j.state, j.due, j.at, j.fence, j.worker,
+       j.failures, j.crashes, j.payload, j.result, j.error, j.expires, j.serial, j.after, j.marked,
+       j.owner, j.progress, j.settled
+from duework_job j
+join duework_lane l on l.id = j.lane
+where j.id in (select value from json_each(:ids))
+order by j.id desc
+
+-- name: search
+-- One page, newest first. The phase is derived here and nowhere else in SQL.
+select j.id
+from duework_job j
+join duework_lane l on l.id = j.lane
+where j.id < :before
+  and (:task = '' or j.task = :task)
+  and (:queue = '' or l.queue = :queue)
+  and (:key = '' or j.key = :key)
+  and (:phase = '' or :phase = j.state or :phase = case
+        when j.state <> 'open' then j.state
+        when j.worker is not null and j.due > :now then 'running'
+        when j.worker is not null then 'expired'
+        when j.due > :now then 'waiting'
+        else 'ready' end)
+order by j.id desc
+limit :wanted
+
+-- name: search_failed
+-- The same for failed jobs, by their own small index.
+select j.id
+from duework_job j
+join duework_lane l on l.id = j.lane
+where j.state = 'failed' and j.id < :before
+  and (:task = '' or j.task = :task)
+  and (:queue = '' or l.queue = :queue)
+  and (:key = '' or j.key = :key)
+order by j.id desc
+limit :wanted
+
+-- name: search_held
+-- The same for held jobs.
+select j.id
+from duework_job j
+join duework_lane l on l.id = j.lane
+where j.worker is not null and j.id < :before
+  and (:task = '' or j.task = :task)
+  and (:queue = '' or l.queue = :queue)
+  and (:key = '' or j.key = :key)
+  and (:phase = 'running') = (j.due > :now)
+order by j.id desc
+limit :wanted
+
+-- name: summary
+-- Per lane: ready and waiting jobs, counted up to a bound, and the oldest ready one.
+select l.queue, l.task, l.priority, l.alone, l.due,
+       (select count(*) from (select 1 from duework_job j
+          where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now
+          limit :bound) ready) as ready,
+       (select count(*) from (select 1 from duework_job j
+          where j.lane = l.id and j.state = 'open' and j.worker is null and j.due > :now
+          limit :bound) waiting) as waiting,
+       (select count(*) from duework_job j where j.worker is not null and j.lane = l.id) as running,
+       (select min(j.due) from duework_job j
+          where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now) as oldest
+from duework_lane l
+order by l.queue, l.task, l.priority desc, l.alone
+
+-- name: count_failed
+select count(*) from (select 1 from duework_job where state = 'failed' limit :bound) failed
+
+-- name: count_kept
+select count(*) from (select 1 from duework_job where state <> 'open' limit :bound) kept
+
+-- name: of_queue
+-- Open jobs of a queue that nobody holds, a chunk at a time.
+select j.id
+from duework_lane l
+join duework_job j on j.lane = l.id
+where l.queue = :queue and j.state = 'open' and j.worker is null
+limit :wanted
+
+-- name: over
+-- Settled rows whose retention has ended.
+select id from duework_job
+where state <> 'open' and due <= :now
+order by due
+limit :wanted
+/*+ for update skip locked */
+
+-- name: delete_jobs
+delete from duework_job where id in (select value from json_each(:ids))
+
+-- name: delete_attempts
+delete from duework_attempt where job in (select value from json_each(:ids))
+
+-- name: delete_once
+delete from duework_once where until <= :now
+
+-- name: pause
+insert into duework_pause (queue) values (:queue) on conflict do nothing
+
+-- name: resume
+delete from duework_pause where queue = :queue
+
+-- name: paused
+select queue from duework_pause order by queue
+
+-- name: pause_lanes
+update duework_lane
+set due = :forever
+where id in (select id from duework_lane where :queue = '*' or queue = :queue order by id /*+ for update */)
+
+-- name: resume_lanes
+-- A lane whose queue is still paused in another way stays so.
+update duework_lane
+set due = 0
+where (:queue = '*' or queue = :queue) and due >= :forever
+  and not exists (select 1 from duework_pause p where p.queue in (duework_lane.queue, '*'))
+
+-- name: notify
+-- A hint to sleeping workers; SQLite's are rung by a doorbell after the commit.
+select :word where false

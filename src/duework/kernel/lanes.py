@@ -1,0 +1,84 @@
+"""Lanes: the small rows behind jobs that are interchangeable for admission.
+
+A lane is made the first time a job needs it and is never removed, so its number can be remembered
+by a process for as long as it lives, once the transaction that made it has committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from duework.clock import FOREVER
+from duework.db.database import Tx
+from duework.db.queries import load
+from duework.kernel.job import LaneName
+
+Q = load("duework.kernel", "jobs")
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A lane as a claim sees it: when it admits jobs, and when its first one is due."""
+
+    id: int
+    name: LaneName
+    due: int
+    head: int | None
+
+
+class Lanes:
+    """The lane numbers that this process has seen committed."""
+
+    def __init__(self) -> None:
+        self._known: dict[LaneName, int] = {}
+        self._names: dict[int, LaneName] = {}
+
+    def number(self, tx: Tx, name: LaneName) -> int:
+        """The lane's number; makes the lane if it is new."""
+        if (known := self._known.get(name)) is not None:
+            return known
+        values = asdict(name)
+        while not (rows := tx.query(Q.lane_ids, values)):
+            tx.query(Q.new_lane, {**values, "forever": FOREVER})
+        number = int(rows[0][-1])
+        tx.after_commit.append(partial(self._remember, name, number))
+        return number
+
+    def numbers(self, tx: Tx, names: Iterable[LaneName]) -> dict[LaneName, int]:
+        # In one order for everybody, since making a lane takes a lock.
+        ordered = sorted(set(names), key=lambda n: (n.queue, n.task, n.priority, n.tier, n.share))
+        return {name: self.number(tx, name) for name in ordered}
+
+    def name(self, tx: Tx, number: int) -> LaneName:
+        if number not in self._names:
+            for lane in self.all(tx):
+                self._names[lane.id] = lane.name
+        return self._names[number]
+
+    def all(self, tx: Tx) -> list[Lane]:
+        """Every lane there is, with the due time of its first job that nobody holds."""
+        return [
+            Lane(row[0], LaneName(row[1], row[2], row[3], row[4], row[5], row[6]), row[7], row[8])
+            for row in tx.query(Q.lanes, {})
+        ]
+
+    def _remember(self, name: LaneName, number: int) -> None:
+        self._known[name] = number
+        self._names[number] = name
+
+
+def pause(tx: Tx, queue: str) -> None:
+    """Admit no more jobs of a queue, or of all ('*'); what runs goes on."""
+    tx.query(Q.pause, {"queue": queue})
+    tx.query(Q.pause_lanes, {"queue": queue, "forever": FOREVER})
+
+
+def resume(tx: Tx, queue: str) -> None:
+    tx.query(Q.resume, {"queue": queue})
+    tx.query(Q.resume_lanes, {"queue": queue, "forever": FOREVER})
+
+
+def paused(tx: Tx) -> list[str]:
+    return [row[0] for row in tx.query(Q.paused, {})]

@@ -1,0 +1,54 @@
+"""What a task may say instead of returning a value. Return them, or raise them from deep code.
+
+They are values with one mapping in (`runner.py`) and one mapping out (`jobs.settle`). They derive
+from Exception only so that a helper far below the task can raise one.
+"""
+
+from __future__ import annotations
+
+from duework.durations import Duration, milliseconds
+
+
+class Outcome(Exception):  # noqa: N818 - an outcome is not an error
+    """How an attempt ended, other than with a value or an error."""
+
+
+class Snooze(Outcome):
+    """Run again after a while; no failure is counted."""
+
+    def __init__(self, after: Duration) -> None:
+        self.after_ms = milliseconds(after)
+        super().__init__(f"snoozed for {after}")
+
+
+class Retry(Outcome):
+    """Count a failure, and run again after a delay of its own."""
+
+    def __init__(self, after: Duration | None = None, why: str = "") -> None:
+        self.after_ms = None if after is None else milliseconds(after)
+        self.why = why
+        super().__init__(why or "asked to be retried")
+
+
+class Fail(Outcome):
+    """Give up now, whatever retries are left."""
+
+    def __init__(self, why: str = "") -> None:
+        self.why = why
+        super().__init__(why or "failed")
+
+
+class Cancel(Outcome):
+    """End as cancelled: the work is no longer wanted."""
+
+    def __init__(self, why: str = "") -> None:
+        self.why = why
+        super().__init__(why or "cancelled")
+
+
+class Throttled(Outcome):
+    """The other side said to slow down: put off, its pace blocked, no failure counted."""
+
+    def __init__(self, retry_after: Duration = "1m") -> None:
+        self.after_ms = milliseconds(retry_after)
+        super().__init__(f"throttled for {retry_after}")

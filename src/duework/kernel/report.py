@@ -1,0 +1,49 @@
+"""Errors as text for people: bounded, with a short trace, without values and without secrets.
+
+Nothing here trusts an exception: its message may be endless, its `__str__` may raise.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+
+_MESSAGE = 1500
+_FRAMES = 6
+
+# What looks like a password or a token: in URLs, in headers, in `name=value`.
+_SECRETS = (
+    (re.compile(r"(\w+://[^\s:/@]*:)[^\s@/]+(@)"), r"\1***\2"),
+    (re.compile(r"(?i)\b(bearer|basic|token)\s+[\w.~+/=-]{8,}"), r"\1 ***"),
+    (
+        re.compile(
+            r"(?i)\b([\w-]*(?:password|passwd|secret|token|api[_-]?key|authorization)[\w-]*)"
+            r"""(['"]?\s*[=:]\s*['"]?)[^\s'",;&)]+"""
+        ),
+        r"\1\2***",
+    ),
+)
+
+
+def describe(error: BaseException) -> str:
+    """'ValueError: message', then where it came from, innermost call last."""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - a message that cannot be had is no message
+        message = "(its message could not be read)"
+    head = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    if len(head) > _MESSAGE:
+        head = head[: _MESSAGE - 1] + "…"
+    return redact("\n".join([head, *_trace(error)]))
+
+
+def redact(text: str) -> str:
+    for pattern, instead in _SECRETS:
+        text = pattern.sub(instead, text)
+    return text.encode("utf-8", "replace").decode().replace("\x00", "\\0")
+
+
+def _trace(error: BaseException) -> list[str]:
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if "/duework/kernel/" not in frame.filename]
+    return [f"  at {frame.filename}:{frame.lineno} in {frame.name}" for frame in theirs[-_FRAMES:]]

@@ -1,0 +1,129 @@
+"""What a running attempt can see and ask for.
+
+Everything that writes is buffered and committed with the settle, or not at all: a raise discards it,
+and so does a lost lease. Reads do not see this run's own writes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from duework.db.database import Tx
+from duework.errors import UsageError
+from duework.kernel.job import Claimed, Effect, NewJob
+
+
+class Host(Protocol):
+    """What a run needs from the process around it: its worker, or over a pipe its parent."""
+
+    def now(self) -> int: ...
+
+    def read(self, sql: str, values: Mapping[str, Any]) -> list[Any]: ...
+
+    def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None: ...
+
+    def new_job(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NewJob: ...
+
+    def effect_of(self, jobs: Sequence[NewJob]) -> Effect: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A buffered write of the user's own SQL."""
+
+    sql: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    rows: Sequence[Mapping[str, Any]] | None = None
+
+    def __call__(self, tx: Tx) -> None:
+        tx.write(self.sql, self.rows, **self.values)
+
+
+class Run:
+    """The running attempt; given to a task whose first parameter is annotated `Run`."""
+
+    def __init__(self, job: Claimed, host: Host) -> None:
+        self.job = job
+        self._host = host
+        self._effects: list[Effect | NewJob] = []
+        self._random: random.Random | None = None
+        self._cancelled = False
+        self._closed = False
+
+    @property
+    def attempt(self) -> int:
+        """1 at first, then one more for each failure."""
+        return self.job.failures + 1
+
+    @property
+    def key(self) -> str:
+        """An idempotency key for the outside world: the same over retries and crashes."""
+        return f"{self.job.task}:{self.job.id}"
+
+    @property
+    def slot(self) -> int:
+        """The planned time in milliseconds: what was asked for, however late it runs."""
+        return self.job.at
+
+    @property
+    def now(self) -> int:
+        return self._host.now()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether to stop: cancelled, over its timeout, or no longer ours. For threads to look at."""
+        return self._cancelled
+
+    def random(self) -> float:
+        """A number below 1 from a sequence that is the same in every attempt of this job."""
+        if self._random is None:
+            self._random = random.Random(self.job.id)  # noqa: S311 - repeatable on purpose
+        return self._random.random()
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """Show how far it is; written now and then, not with the settle."""
+        self._host.progress(self.job, done, total, note)
+
+    def read(self, sql: str, /, **values: Any) -> list[Any]:
+        """Rows of the app's database."""
+        return self._host.read(sql, values)
+
+    def write(self, sql: str, /, rows: Sequence[Mapping[str, Any]] | None = None, **values: Any) -> None:
+        """Write with the settle, or not at all."""
+        self._add(Write(sql, values, rows))
+
+    def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> None:
+        """Enqueue with the settle, or not at all. `task` may be `task.using(…)`."""
+        self._add(self._host.new_job(task, args, kwargs))
+
+    def commit(self, function: Callable[[Tx], Any]) -> None:
+        """Call `function(tx)` inside the settle; what it returns becomes the job's result."""
+        self._add(function)
+
+    def _add(self, effect: Effect | NewJob) -> None:
+        if self._closed:
+            raise UsageError("this attempt has ended; nothing can be added to it")
+        self._effects.append(effect)
+
+    def _stop(self) -> None:
+        self._cancelled = True
+
+    def _close(self) -> tuple[Effect, ...]:
+        """End the buffering; the effects in order, neighbouring enqueues as one."""
+        self._closed = True
+        effects: list[Effect] = []
+        jobs: list[NewJob] = []
+        for each in self._effects:
+            if isinstance(each, NewJob):
+                jobs.append(each)
+                continue
+            if jobs:
+                effects.append(self._host.effect_of(jobs))
+                jobs = []
+            effects.append(each)
+        if jobs:
+            effects.append(self._host.effect_of(jobs))
+        return tuple(effects)

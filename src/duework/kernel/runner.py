@@ -1,0 +1,202 @@
+"""One attempt, from a claimed row to an ending. What a task did becomes an `Ending` here only.
+
+The runner looks the task up, checks and decodes the stored arguments, and maps whatever came of the
+call: a value, an outcome, an error, a timeout. It does not know how the call was made; the worker
+has a pool for each kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from duework.codec import checksum
+from duework.durations import human
+from duework.errors import Error, InvalidArguments
+from duework.kernel.job import KEEP, Claimed, Ending
+from duework.kernel.outcomes import Cancel, Fail, Outcome, Retry, Snooze, Throttled
+from duework.kernel.report import describe
+from duework.kernel.run import Host, Run
+from duework.kernel.tasks import Definition, Registry
+
+
+class Broken(Exception):  # noqa: N818 - says what the row is
+    """The stored row cannot be run here or anywhere; it fails, others flow."""
+
+
+class TimedOut(Exception):  # noqa: N818 - says what happened
+    """The attempt ran longer than its task allows."""
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """A claimed job while it runs."""
+
+    job: Claimed
+    task: Definition
+    run: Run
+    args: list[Any]
+    kwargs: dict[str, Any]
+    started: int
+    # Seconds of the monotonic clock.
+    deadline: float
+    # Set once it was told to stop: why, and when patience with it ends.
+    stopping: str | None = None
+    patience: float = 0.0
+    # Stops the call in the way of its pool.
+    interrupt: Callable[[], None] = field(default=lambda: None)
+    over: bool = False
+
+
+class Runner:
+    """Prepares attempts and concludes them, for one worker."""
+
+    def __init__(
+        self, registry: Registry, host: Host, worker: int, chance: Callable[[], float]
+    ) -> None:
+        self._registry = registry
+        self._host = host
+        self._worker = worker
+        self._chance = chance
+
+    def prepare(self, job: Claimed, *, now: int, monotonic: float) -> Attempt | Ending:
+        """An attempt that is ready to be called, or the ending of a row that cannot be."""
+        try:
+            task = self._registry.find(job.task)
+            if checksum(job.id, job.task, job.payload) != job.checksum:
+                raise Broken("the stored payload does not match its checksum: it was damaged")
+            args, kwargs = task.arguments.decode(job.payload)
+        except (Broken, InvalidArguments) as error:
+            known = self._registry.get(job.task)
+            return self._ending(job, "failed", known, now, error=str(error), watched=True)
+        except Error as error:
+            return self._ending(job, "snooze", None, now, due=now + 60_000, error=str(error))
+        run = Run(job, self._host)
+        deadline = monotonic + task.timeout_ms / 1000
+        return Attempt(job, task, run, args, kwargs, now, deadline)
+
+    def conclude(self, attempt: Attempt, value: Any, error: BaseException | None, now: int) -> Ending:
+        """What the call gave back, as an ending."""
+        outcome = error if error is not None else value
+        if error is None and not isinstance(value, Outcome):
+            return self._done(attempt, value, now)
+        job, task = attempt.job, attempt.task
+        effects = attempt.run._close() if error is None else ()  # noqa: SLF001 - ours
+        match outcome:
+            case Snooze() | Throttled():
+                return self._ending(
+                    *(job, "snooze", task, now), due=now + outcome.after_ms, effects=effects
+                )
+            case Retry():
+                return self._failure(attempt, outcome, now, outcome.after_ms, effects)
+            case Fail():
+                return self._ending(
+                    *(job, "failed", task, now), error=str(outcome), effects=effects, attempt=attempt
+                )
+            case Cancel():
+                return self._ending(
+                    *(job, "cancelled", task, now), error=str(outcome), effects=effects
+                )
+            case asyncio.CancelledError() if attempt.stopping is None:
+                return self._ending(job, "released", task, now)
+            case _:
+                return self._failure(attempt, outcome, now)
+
+    def give_up_waiting(self, attempt: Attempt, now: int) -> Ending:
+        """The ending of an attempt that was told to stop and did not."""
+        return self._failure(attempt, TimedOut(attempt.stopping or "it did not stop"), now)
+
+    def timed_out(self, attempt: Attempt) -> TimedOut:
+        return TimedOut(f"it ran longer than its timeout of {human(attempt.task.timeout_ms)}")
+
+    def crashed(self, attempt: Attempt, why: str, now: int) -> Ending:
+        """Its own process died under it."""
+        return self._ending(
+            *(attempt.job, "crashed", attempt.task, now), error=why, attempt=attempt, alone=True
+        )
+
+    def release(self, job: Claimed, now: int) -> Ending:
+        """Hand it back as it was: no failure, due at once."""
+        return self._ending(job, "released", None, now)
+
+    def _done(self, attempt: Attempt, value: Any, now: int) -> Ending:
+        try:
+            result = attempt.task.result.encode(value)
+        except Error as error:
+            return self._failure(attempt, error, now)
+        effects = attempt.run._close()  # noqa: SLF001 - ours
+        return self._ending(
+            *(attempt.job, "done", attempt.task, now),
+            result=result,
+            effects=effects,
+            attempt=attempt,
+        )
+
+    def _failure(
+        self,
+        attempt: Attempt,
+        error: Any,
+        now: int,
+        after_ms: int | None = None,
+        effects: tuple[Any, ...] = (),
+    ) -> Ending:
+        """A failure counts against `retries`; the policy says whether and when it is tried again."""
+        job, task = attempt.job, attempt.task
+        text = str(error) if isinstance(error, (Outcome, TimedOut)) else describe(error)
+        retry = job.failures + 1
+        if retry > task.policy.retries or not _worth_retrying(task, error):
+            return self._ending(
+                *(job, "failed", task, now), error=text, effects=effects, attempt=attempt
+            )
+        delay = after_ms if after_ms is not None else task.delay(retry, self._chance())
+        return self._ending(
+            *(job, "retry", task, now), due=now + delay, error=text, effects=effects, attempt=attempt
+        )
+
+    def _ending(
+        self,
+        job: Claimed,
+        kind: Any,
+        task: Definition | None,
+        now: int,
+        *,
+        attempt: Attempt | None = None,
+        watched: bool | None = None,
+        **more: Any,
+    ) -> Ending:
+        if task is None:
+            keep = None if kind == "failed" else KEEP
+        else:
+            keep = task.keep_failed_ms if kind in {"failed", "crashed"} else task.keep_ms
+        if watched is None:
+            watched = task is not None and bool(task.reactions or job.owner)
+        ending = Ending(
+            *(job.id, job.fence, self._worker, kind),
+            started=attempt.started if attempt else None,
+            keep=keep,
+            immortal=task is not None and task.policy.immortal,
+            watched=watched,
+            **more,
+        )
+        if ending.effects or ending.watched:
+            return ending.but(fallback=lambda error: self._fallback(ending, attempt, error, now))
+        return ending
+
+    def _fallback(
+        self, ending: Ending, attempt: Attempt | None, error: Exception, now: int
+    ) -> Ending:
+        """An effect or a reaction failed: so has an attempt that was done; what failed stays so."""
+        if ending.kind in {"done", "retry", "snooze"} and attempt is not None:
+            return self._failure(attempt, error, now)
+        text = f"{ending.error or ending.kind} (and a reaction to that failed: {describe(error)})"
+        return ending.but(error=text, fallback=None)
+
+
+def _worth_retrying(task: Definition, error: Any) -> bool:
+    if isinstance(error, (Outcome, TimedOut)):
+        return True
+    if isinstance(error, task.policy.give_up_on):
+        return False
+    return isinstance(error, task.policy.retry_on)

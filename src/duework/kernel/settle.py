@@ -1,0 +1,270 @@
+"""Settle: write how attempts ended, only if they are still ours.
+
+The fences of a whole group are checked first. Jobs that nothing hangs on are settled by one
+statement for all of them; the others run one by one, effects and reactions in a savepoint, so that
+an effect that fails takes down its own attempt and no other. Of a job that lost its fence nothing is
+written. This is the only place that maps an ending to a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from duework.clock import FOREVER, monotonic
+from duework.codec import checksum, encode
+from duework.db.database import Retryable, Tx
+from duework.errors import DatabaseError
+from duework.kernel.job import POISON, Ending, Held, JobId, LaneName, Reaction, State
+from duework.kernel.lanes import Lanes, Q
+
+# All effects of one attempt together; the database is locked for others meanwhile.
+EFFECT_LIMIT_MS = 2000
+# Error texts are for people: this much of them is enough.
+ERROR_LIMIT = 4000
+
+
+def settle(
+    tx: Tx, endings: Sequence[Ending], *, now: int, lanes: Lanes, react: Reaction
+) -> list[Ending | None]:
+    """End attempts; for each, the ending that was written, or None if the lease was lost."""
+    answers: dict[JobId, Ending | None] = {}
+    kept = [e for e in endings if _plain(e) and e.keep != 0]
+    gone = [e for e in endings if _plain(e) and e.keep == 0]
+    slow = [e for e in endings if not _plain(e)]
+    if kept:
+        rows = [(_until(now, e.keep), e.result, now, e.id, e.fence, e.worker) for e in kept]
+        if tx.bulk(Q.settle_done, rows) == len(kept):
+            answers.update((e.id, e) for e in kept)
+        else:
+            slow += _not_yet(tx, kept, answers)
+    if gone:
+        if tx.bulk(Q.settle_gone, [(e.id, e.fence, e.worker) for e in gone]) == len(gone):
+            answers.update((e.id, e) for e in gone)
+        else:
+            # A row that is gone was deleted by the statement above: nobody else deletes held rows.
+            left = held(tx, [e.id for e in gone], lock=False)
+            answers.update((e.id, e) for e in gone if e.id not in left)
+            slow += [e for e in gone if e.id in left]
+    if slow:
+        _settle_slowly(tx, slow, answers, now=now, lanes=lanes, react=react)
+    return [answers[e.id] for e in endings]
+
+
+def _plain(ending: Ending) -> bool:
+    return ending.kind == "done" and not ending.effects and not ending.watched
+
+
+def _until(now: int, keep: int | None) -> int:
+    return FOREVER if keep is None else now + keep
+
+
+def _not_yet(
+    tx: Tx, endings: Sequence[Ending], answers: dict[JobId, Ending | None]
+) -> list[Ending]:
+    """Of a bulk settle that did not touch every row: note those that it did, return the others."""
+    rows = held(tx, [e.id for e in endings], lock=False)
+    rest: list[Ending] = []
+    for ending in endings:
+        row = rows.get(ending.id)
+        if row is not None and row.state == "done" and row.fence == ending.fence:
+            answers[ending.id] = ending
+        else:
+            rest.append(ending)
+    return rest
+
+
+def held(tx: Tx, ids: list[int] | list[JobId], *, lock: bool = True) -> dict[int, Held]:
+    """Whole rows by id; under lock where the database has such locks."""
+    statement = Q.held if lock else Q.held_unlocked
+    return {row[0]: Held(*row) for row in tx.query(statement, {"ids": ids})}
+
+
+def _settle_slowly(
+    tx: Tx,
+    endings: Sequence[Ending],
+    answers: dict[JobId, Ending | None],
+    *,
+    now: int,
+    lanes: Lanes,
+    react: Reaction,
+) -> None:
+    ids = sorted(e.id for e in endings)
+    peek = held(tx, ids, lock=False)
+    if serials := sorted({row.serial for row in peek.values() if row.serial is not None}):
+        tx.query(Q.lock_serials, {"serials": serials})
+    rows = held(tx, ids)
+    for ending in sorted(endings, key=lambda e: e.id):
+        row = rows.get(ending.id)
+        if row is None or row.fence != ending.fence or row.worker != ending.worker:
+            answers[ending.id] = None
+        else:
+            answers[ending.id] = _settle_one(tx, row, ending, now=now, lanes=lanes, react=react)
+
+
+def _settle_one(
+    tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: Reaction
+) -> Ending:
+    if not ending.effects and not ending.watched:
+        apply(tx, row, ending, now=now, lanes=lanes, react=react)
+        return ending
+    started = monotonic()
+    try:
+        with tx.savepoint(EFFECT_LIMIT_MS):
+            ended = _with_effects(tx, ending)
+            apply(tx, row, ended, now=now, lanes=lanes, react=react)
+            if (monotonic() - started) * 1000 > EFFECT_LIMIT_MS:
+                raise DatabaseError(f"its effects took more than {EFFECT_LIMIT_MS} ms")  # noqa: TRY301 - undoes them
+    except Retryable:
+        raise
+    except Exception as error:
+        if ending.fallback is None:
+            raise
+        # Without its effects and unobserved: whatever failed must not fail again here.
+        ended = ending.fallback(error).but(effects=(), watched=False)
+        apply(tx, row, ended, now=now, lanes=lanes, react=react)
+    return ended
+
+
+def _with_effects(tx: Tx, ending: Ending) -> Ending:
+    result = ending.result
+    for effect in ending.effects:
+        value = effect(tx)
+        if value is not None:
+            result = encode(value)
+    return ending.but(result=result, effects=())
+
+
+def apply(
+    tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: Reaction
+) -> None:
+    """Write an ending to its row, which the caller holds under lock, and what follows from it."""
+    ending = _as_wished(row, ending)
+    if ending.kind in {"retry", "failed", "crashed", "lost"}:
+        _record(tx, row, ending, now=now, lanes=lanes)
+    change = _changed(tx, row, ending, now=now, lanes=lanes)
+    state: State = change[0]
+    if state != "open" and ending.keep == 0:
+        tx.query(Q.delete_attempts, {"ids": [row.id]})
+        tx.bulk(Q.delete, [(row.id,)])
+    else:
+        tx.bulk(Q.rewrite, [(*change, row.id)])
+    final = ending.kind if ending.kind in {"done", "failed", "cancelled"} else state
+    if ending.watched and final != "open":
+        react(tx, row, ending.but(kind=final))
+    if state != "open":
+        if row.serial is not None:
+            wake_serials(tx, [row.serial])
+        _tell_waiting(tx, row, state, now=now, lanes=lanes, react=react)
+
+
+def _record(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> None:
+    """One line of history for an attempt that did not end well."""
+    crashed_alone = ending.kind == "crashed" and _alone(tx, row, ending, lanes)
+    outcome = "crashed alone" if crashed_alone else ending.kind
+    error = _short(ending.error)
+    tx.bulk(Q.attempt, [(row.id, row.fence, outcome, row.worker, ending.started, now, error)])
+
+
+def _as_wished(row: Held, ending: Ending) -> Ending:
+    """A job marked for cancelling ends so, unless it was done before it noticed."""
+    if row.marked is not None and ending.kind != "done":
+        return ending.but(kind="cancelled", error=row.marked)
+    return ending
+
+
+def _alone(tx: Tx, row: Held, ending: Ending, lanes: Lanes) -> bool:
+    return ending.alone or bool(lanes.name(tx, row.lane).alone)
+
+
+def _changed(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> tuple[Any, ...]:
+    """The row's new values, in the order of the `rewrite` statement."""
+    state: State = "open"
+    due, lane, failures, crashes = ending.due, row.lane, row.failures, row.crashes
+    result, error, settled = row.result, row.error, None
+    payload, check, progress = row.payload, row.checksum, row.progress
+    match ending.kind:
+        case "done":
+            state, result, error = "done", ending.result, None
+        case "failed":
+            state, error, failures = "failed", ending.error, failures + 1
+        case "cancelled":
+            state, error = "cancelled", ending.error
+        case "retry":
+            failures, error = failures + 1, ending.error
+        case "snooze":
+            pass
+        case "released" | "lost":
+            due = now
+        case "crashed":
+            state, due, lane, crashes = _after_crash(tx, row, ending, now=now, lanes=lanes)
+            error = ending.error
+    if state != "open":
+        due, settled = _until(now, ending.keep), now
+        if row.again is not None:
+            # A second enqueue asked for another run while this one was under way.
+            state, due, settled, failures, crashes, progress = "open", now, None, 0, 0, None
+            payload, check = row.again, checksum(row.id, row.task, row.again)
+    return (
+        *(state, due, lane, failures, crashes, result, _short(error)),
+        *(payload, check, progress, settled),
+    )
+
+
+def _after_crash(
+    tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes
+) -> tuple[State, int, int, int]:
+    """A suspect runs alone from now on; the third crash alone is its own fault."""
+    name = lanes.name(tx, row.lane)
+    if not _alone(tx, row, ending, lanes):
+        return "open", now, lanes.number(tx, _solitary(name)), row.crashes
+    crashes = row.crashes + 1
+    if crashes >= POISON and not ending.immortal:
+        return "failed", now, row.lane, crashes
+    return "open", now + 1000 * 2 ** min(crashes - 1, 10), lanes.number(tx, _solitary(name)), crashes
+
+
+def _solitary(name: LaneName) -> LaneName:
+    return replace(name, alone=1)
+
+
+def _tell_waiting(
+    tx: Tx, row: Held, state: State, *, now: int, lanes: Lanes, react: Reaction
+) -> None:
+    """Jobs that wait for this one: released when it is done, cancelled with it, else left."""
+    if not row.linked or state == "failed":
+        return
+    for identifier, serial, at in tx.query(Q.waiting_for, {"job": row.id}):
+        if state == "cancelled":
+            waiting = held(tx, [identifier])[identifier]
+            why = f"job {row.id}, which it waited for, was cancelled"
+            ending = Ending(waiting.id, waiting.fence, 0, "cancelled", error=why, watched=True)
+            apply(tx, waiting, ending, now=now, lanes=lanes, react=react)
+        elif serial is None:
+            _release(tx, identifier, at)
+        else:
+            wake_serials(tx, [serial])
+
+
+def wake_serials(tx: Tx, serials: Sequence[str]) -> None:
+    """Make the first open job of each serial value claimable, unless it waits for another job."""
+    for serial in serials:
+        for identifier, after, due, at, worker in tx.query(Q.serial_head, {"serial": serial}):
+            if worker is None and due >= FOREVER and not _waits(tx, after):
+                _release(tx, identifier, at)
+
+
+def _release(tx: Tx, identifier: int, due: int) -> None:
+    tx.query(Q.release, {"id": identifier, "due": due, "forever": FOREVER})
+
+
+def _waits(tx: Tx, after: int | None) -> bool:
+    if after is None:
+        return False
+    state = tx.query(Q.state_of, {"id": after})
+    return bool(state) and state[0][0] != "done"
+
+
+def _short(error: str | None) -> str | None:
+    return error if error is None or len(error) <= ERROR_LIMIT else error[: ERROR_LIMIT - 1] + "…"

@@ -1,0 +1,178 @@
+"""Tasks: the code behind jobs, with its policy, found by name in this process's registry only.
+
+Nothing stored can name a function, a class or a module; a task this process does not know is left
+for a process that does.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from duework.codec import PAYLOAD_LIMIT, ArgumentCodec, ResultCodec, return_type
+from duework.durations import Duration, milliseconds
+from duework.errors import TaskNotFound, UsageError
+from duework.kernel.job import KEEP
+from duework.kernel.retry import Backoff, Exponential, delays
+from duework.kernel.run import Run
+
+Isolation = Literal["async", "thread", "process"]
+Errors = type[BaseException] | tuple[type[BaseException], ...]
+
+_NAME = re.compile(r"^[A-Za-z_][\w.:-]{0,199}$")
+FOR_EVER = ("forever", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a task's jobs are run; what `@app.task(…)` takes."""
+
+    queue: str = "default"
+    priority: int = 0
+    # Retries after the first attempt.
+    retries: int = 0
+    backoff: Backoff = field(default_factory=Exponential)
+    retry_on: Errors = Exception
+    give_up_on: Errors = ()
+    timeout: Duration = "1h"
+    # How many of its jobs may run at once, over all processes.
+    concurrency: int | None = None
+    isolation: Literal["process"] | None = None
+    cpu_seconds: int | None = None
+    memory_mb: int | None = None
+    keep: Duration | None = KEEP / 1000
+    keep_failed: Duration | None = None
+    payload_limit: int = PAYLOAD_LIMIT
+    # Never given up after crashes: the engine's own housekeeping.
+    immortal: bool = False
+
+    def __post_init__(self) -> None:
+        check_name("queue", self.queue)
+        check_priority(self.priority)
+        if self.retries < 0:
+            raise UsageError("retries is the number of retries after the first attempt: 0 or more")
+        if self.concurrency is not None and self.concurrency < 1:
+            raise UsageError("concurrency is at least 1; to stop a queue, pause it")
+        if self.isolation not in (None, "process"):
+            raise UsageError("isolation is 'process' or left out")
+        if self.isolation is None and (self.cpu_seconds or self.memory_mb):
+            raise UsageError("cpu_seconds and memory_mb need isolation='process'")
+
+
+def policy(options: Mapping[str, Any]) -> Policy:
+    """A policy from keyword options; a clear error for one that does not exist."""
+    known = {each.name for each in fields(Policy)}
+    if unknown := options.keys() - known:
+        message = f"unknown option {', '.join(sorted(unknown))}; there are: {', '.join(sorted(known))}"
+        raise UsageError(message)
+    return Policy(**options)
+
+
+def check_name(what: str, name: str) -> str:
+    if not isinstance(name, str) or not _NAME.match(name):
+        message = f"a {what}'s name has letters, digits and . _ : - and starts with a letter: not {name!r}"
+        raise UsageError(message)
+    return name
+
+
+def check_priority(priority: int) -> None:
+    if not isinstance(priority, int) or not 0 <= priority <= 9:  # noqa: PLR2004 - one digit
+        raise UsageError(f"a priority is 0 to 9, and 9 goes first: not {priority!r}")
+
+
+class Definition:
+    """A registered function: how to call it, how to store its arguments, what follows it."""
+
+    def __init__(self, name: str, function: Callable[..., Any], chosen: Policy) -> None:
+        self.name = check_name("task", name)
+        self.function = function
+        self.policy = chosen
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.takes_run = _takes_run(function)
+        self.arguments = ArgumentCodec(function, int(self.takes_run), chosen.payload_limit)
+        self.result = ResultCodec(return_type(function))
+        self.delay = delays(chosen.backoff)
+        self.timeout_ms = milliseconds(chosen.timeout)
+        self.keep_ms = _kept(chosen.keep)
+        self.keep_failed_ms = _kept(chosen.keep_failed)
+        self.reactions: list[Callable[..., None]] = []
+
+    @property
+    def pool(self) -> Isolation:
+        """Which kind of slot runs it."""
+        if self.policy.isolation == "process":
+            return "process"
+        return "async" if self.is_async else "thread"
+
+    @property
+    def importable(self) -> bool:
+        """Whether a fresh process can find the function by its module and name."""
+        return "<" not in self.function.__qualname__
+
+
+def _kept(length: Duration | None) -> int | None:
+    return None if length in FOR_EVER else milliseconds(length)  # type: ignore[arg-type]  # not None
+
+
+def _takes_run(function: Callable[..., Any]) -> bool:
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        return False
+    try:
+        hints = typing.get_type_hints(function)
+    except Exception:  # noqa: BLE001 - the codec reports annotations that cannot be read
+        return False
+    return hints.get(parameters[0].name) is Run
+
+
+class Registry:
+    """The tasks this process knows."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Definition] = {}
+        self.queue_limits: dict[str, int] = {}
+
+    def add(self, definition: Definition) -> None:
+        known = self._tasks.get(definition.name)
+        if known is not None and known.function is not definition.function:
+            message = f"there is a task {definition.name!r} already; give one of them another name="
+            raise UsageError(message)
+        self._tasks[definition.name] = definition
+
+    def find(self, name: str) -> Definition:
+        try:
+            return self._tasks[name]
+        except KeyError:
+            raise TaskNotFound(f"this process knows no task {name!r}") from None
+
+    def get(self, name: str) -> Definition | None:
+        return self._tasks.get(name)
+
+    def immortal(self, name: str) -> bool:
+        known = self._tasks.get(name)
+        return known is not None and known.policy.immortal
+
+    def pools(self, queues: set[str] | None = None) -> dict[str, str]:
+        """Task to pool, for the tasks that may be claimed here."""
+        return {
+            name: task.pool
+            for name, task in self._tasks.items()
+            if queues is None or task.policy.queue in queues or task.policy.immortal
+        }
+
+    def task_limits(self) -> dict[str, int]:
+        return {
+            name: task.policy.concurrency
+            for name, task in self._tasks.items()
+            if task.policy.concurrency is not None
+        }
+
+    def names(self) -> list[str]:
+        return sorted(self._tasks)
+
+
+AnyCoroutine = Coroutine[Any, Any, Any]
