@@ -88,7 +88,9 @@ def decode(text: str) -> Any:
 
 def checksum(job: int, task: str, payload: str) -> int:
     """Ties a payload to its row, so that a flipped bit is found before it is run."""
-    return zlib.crc32(payload.encode("utf-8", "surrogatepass"), zlib.crc32(task.encode(), job & 0xFFFFFFFF))
+    return zlib.crc32(
+        payload.encode("utf-8", "surrogatepass"), zlib.crc32(task.encode(), job & 0xFFFFFFFF)
+    )
 
 
 class ResultCodec:
@@ -117,7 +119,9 @@ class ArgumentCodec:
     `skip` leading parameters (the `Run`) are not part of the payload.
     """
 
-    def __init__(self, function: Callable[..., object], skip: int, limit: int = PAYLOAD_LIMIT) -> None:
+    def __init__(
+        self, function: Callable[..., object], skip: int, limit: int = PAYLOAD_LIMIT
+    ) -> None:
         self.name = getattr(function, "__qualname__", repr(function))
         self.limit = limit
         signature = inspect.signature(function)
@@ -137,7 +141,9 @@ class ArgumentCodec:
             if default is parameter.empty:
                 fields.append((f"field_{place}", kind, msgspec.NODEFAULT))
             else:
-                fields.append((f"field_{place}", kind, msgspec.field(default_factory=_giving(default))))
+                fields.append(
+                    (f"field_{place}", kind, msgspec.field(default_factory=_giving(default)))
+                )
         try:
             self._struct = msgspec.defstruct(
                 "Arguments",
@@ -196,7 +202,7 @@ def _giving(value: object) -> Callable[[], object]:
 def _hints(function: Callable[..., object]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function)
-    except Exception as error:  # noqa: BLE001 - annotations may name anything
+    except Exception as error:
         message = f"the annotations of {getattr(function, '__qualname__', function)} cannot be read: {error}"
         raise UsageError(message) from error
 

@@ -27,7 +27,9 @@ def milliseconds(length: Duration) -> int:
     elif isinstance(length, (int, float)) and not isinstance(length, bool):
         result = round(length * 1000)
     else:
-        message = f"a duration is a text like '10m', a number of seconds or a timedelta, not {length!r}"
+        message = (
+            f"a duration is a text like '10m', a number of seconds or a timedelta, not {length!r}"
+        )
         raise UsageError(message)
     if result < 0:
         message = f"a duration cannot be negative: {length!r}"

@@ -42,7 +42,7 @@ def row_type(columns: tuple[str, ...]) -> Callable[[Sequence[Any]], Any]:
     return namedtuple("Row", columns, rename=True)._make  # type: ignore[misc]  # made at run time
 
 
-class Retryable(Exception):  # noqa: N818 - internal, says what to do
+class Retryable(Exception):
     """The transaction surely did not happen; the same work may be tried again from its start."""
 
 
@@ -64,9 +64,7 @@ class Tx(Protocol):
         """Rows of the user's own query, with attribute and index access."""
         ...
 
-    def write(
-        self, sql: str, /, rows: Sequence[Values] | None = None, **values: Any
-    ) -> Changes:
+    def write(self, sql: str, /, rows: Sequence[Values] | None = None, **values: Any) -> Changes:
         """The user's own insert, update or delete, once or for each of `rows`."""
         ...
 
@@ -80,8 +78,11 @@ class Database(Protocol):
 
     kind: str
     url: str
-    # Whether other processes write too, so that ours should leave them a gap after a commit.
-    crowded: bool
+
+    @property
+    def crowded(self) -> bool:
+        """Whether other processes write too, so that ours should leave them a gap after a commit."""
+        ...
 
     def begin(self) -> Tx:
         """Open a write transaction on the writer's connection, or raise `Retryable`."""
@@ -109,6 +110,10 @@ class Database(Protocol):
         """A connection of the driver's own kind, for the user."""
         ...
 
+    def pulse(self) -> int | None:
+        """A number that changes when somebody else has committed, where one is to be had cheaply."""
+        ...
+
     def now(self) -> int | None:
         """The server's time in milliseconds, where there is a server."""
         ...
@@ -129,6 +134,8 @@ def check_values(sql: str, values: Values) -> None:
     """A clear error for a parameter that is missing or not used."""
     wanted = set(parameters(sql))
     if missing := wanted - values.keys():
-        raise UsageError(f"the query needs values for {', '.join(':' + n for n in sorted(missing))}")
+        raise UsageError(
+            f"the query needs values for {', '.join(':' + n for n in sorted(missing))}"
+        )
     if extra := values.keys() - wanted:
         raise UsageError(f"the query has no {', '.join(':' + n for n in sorted(extra))}")

@@ -16,7 +16,9 @@ from typing import Any
 
 from duework.errors import Gone, Unavailable, UsageError
 
-NETWORK = re.compile(r"^(nfs\d?|cifs|smb\d?|smbfs|9p|virtiofs|afs|ceph|glusterfs|lustre|gpfs|fuse(\..*)?)$")
+NETWORK = re.compile(
+    r"^(nfs\d?|cifs|smb\d?|smbfs|9p|virtiofs|afs|ceph|glusterfs|lustre|gpfs|fuse(\..*)?)$"
+)
 
 # Inodes that this process has open through apsw, with a count of Apps each.
 _ours: dict[tuple[int, int], int] = {}
@@ -169,13 +171,15 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 def adopt_stdlib(connection: Any, path: Path) -> Any:
     """A transaction on a stdlib `sqlite3` connection, allowed while we have not opened the file."""
-    import sqlite3  # noqa: PLC0415 - loaded only where a caller brings such a connection
+    import sqlite3
 
-    from duework.db.stdlib import StdlibTx  # noqa: PLC0415 - the same
+    from duework.db.stdlib import StdlibTx
 
     if not isinstance(connection, sqlite3.Connection):
         kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
-        raise UsageError(f"using(connection=…) takes an apsw or sqlite3 connection here, not {kind}")
+        raise UsageError(
+            f"using(connection=…) takes an apsw or sqlite3 connection here, not {kind}"
+        )
     if inode_of(path) in _ours:
         message = (
             "this process has the database open already, and a sqlite3 connection beside it breaks"

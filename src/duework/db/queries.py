@@ -21,7 +21,8 @@ from duework.errors import UsageError
 
 _TOKEN = re.compile(
     r"""
-      '(?:[^']|'')*'                 # a string
+      (?<!\w)[Ee]'(?:[^'\\]|''|\\.)*'  # a string with backslashes, PostgreSQL's
+    | '(?:[^']|'')*'                 # a string
     | "(?:[^"]|"")*"                 # a quoted name
     | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$  # a dollar-quoted string
     | --[^\n]*                       # a comment
@@ -88,7 +89,10 @@ def _for_postgres(text: str) -> str:
 
 def _split(text: str) -> dict[str, str]:
     pieces = _NAME.split(text)
-    return {name: body.strip().rstrip(";") for name, body in zip(pieces[1::2], pieces[2::2], strict=True)}
+    return {
+        name: body.strip().rstrip(";")
+        for name, body in zip(pieces[1::2], pieces[2::2], strict=True)
+    }
 
 
 def script(text: str) -> list[str]:
@@ -104,4 +108,4 @@ def script(text: str) -> list[str]:
 
 
 def _has_code(piece: str) -> bool:
-    return bool(re.sub(r"--[^\n]*", "", piece).strip())
+    return bool(re.sub(r"(?s)--[^\n]*|/\*.*?\*/", "", piece).strip())

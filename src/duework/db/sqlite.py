@@ -68,9 +68,7 @@ class SqliteTx:
                 rows.append(kind[0](row))
             return rows
 
-    def write(
-        self, sql: str, /, rows: Sequence[Values] | None = None, **values: Any
-    ) -> Changes:
+    def write(self, sql: str, /, rows: Sequence[Values] | None = None, **values: Any) -> Changes:
         connection = self.connection
         inserted = changed = 0
         with _translated():
@@ -136,7 +134,9 @@ def _translated() -> Iterator[None]:
     except (apsw.ReadOnlyError, apsw.CantOpenError) as error:
         raise Retryable(f"the database cannot be written ({error})") from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise Unavailable(f"the database file is damaged ({error}): restore it from a backup") from error
+        raise Unavailable(
+            f"the database file is damaged ({error}): restore it from a backup"
+        ) from error
     except apsw.InterruptError:
         raise
     except apsw.Error as error:
@@ -154,9 +154,11 @@ class SqliteDatabase:
         self._synchronous = "full" if durability == "power" else "normal"
         self._process = secrets.randbits(62)
         self._number = 0
+        self._changes = 0
         self._writer: apsw.Connection | None = None
         self._seen_version = 0
         self._foreign_until = 0.0
+        self._pulse: apsw.Connection | None = None
         self._readers: list[apsw.Connection] = []
         self._readers_lock = threading.Lock()
         self._identity: files.Identity | None = None
@@ -168,6 +170,11 @@ class SqliteDatabase:
                 f" install apsw with SQLite {'.'.join(map(str, OLDEST))} or newer"
             )
             raise SchemaMismatch(message)
+
+    @property
+    def inode(self) -> tuple[int, int] | None:
+        """Which file it is, whatever its path; None before it is opened."""
+        return None if self._identity is None else self._identity.inode
 
     @property
     def crowded(self) -> bool:
@@ -193,11 +200,16 @@ class SqliteDatabase:
                 with _translated():
                     raise
         self._number += 1
+        self._changes = connection.total_changes()
         return SqliteTx(connection)
 
     def commit(self, tx: Tx) -> None:
         connection = self._write_connection()
         try:
+            if connection.total_changes() == self._changes:
+                # Nothing to make durable, and nothing that others should wake up for.
+                connection.execute("rollback")
+                return
             connection.execute(_TOUCH, (self._process, self._number))
             connection.execute("commit")
         except apsw.Error as error:
@@ -238,7 +250,9 @@ class SqliteDatabase:
             fresh.execute("commit")
         except (apsw.Error, Retryable) as again:
             self._drop_connections()
-            raise Unknown(f"a commit failed ({error}) and so did looking for it ({again})") from error
+            raise Unknown(
+                f"a commit failed ({error}) and so did looking for it ({again})"
+            ) from error
         self._number = number + 1
         if row is None or row[0] != number:
             raise Retryable(f"the commit failed ({error})") from error
@@ -284,7 +298,9 @@ class SqliteDatabase:
                 connection.execute("begin immediate")
             except apsw.BusyError as error:
                 if monotonic() > deadline:
-                    raise Unavailable("the database has been locked for 5 s by another writer") from error
+                    raise Unavailable(
+                        "the database has been locked for 5 s by another writer"
+                    ) from error
                 pause(0.0002 + random.random() * 0.0008)  # noqa: S311 - jitter
             else:
                 return
@@ -315,10 +331,13 @@ class SqliteDatabase:
     def connect(self) -> apsw.Connection:
         return self._open()
 
-    def data_version(self) -> int:
-        """Changes when another connection has committed; no query, no lock."""
-        with self.reading() as tx:
-            return int(tx.connection.pragma("data_version"))  # type: ignore[attr-defined]  # ours
+    def pulse(self) -> int | None:
+        """Asks a connection of its own: the number is only comparable with itself."""
+        if self._identity is not None:
+            self._identity.check()
+        if self._pulse is None:
+            self._pulse = self._open()
+        return int(self._pulse.pragma("data_version"))
 
     def now(self) -> int | None:
         return None
@@ -347,9 +366,10 @@ class SqliteDatabase:
             for connection in self._readers:
                 connection.close(force=True)
             self._readers.clear()
-        if self._writer is not None:
-            self._writer.close(force=True)
-            self._writer = None
+        for connection in (self._writer, self._pulse):
+            if connection is not None:
+                connection.close(force=True)
+        self._writer = self._pulse = None
 
     def _check_fork(self) -> None:
         if os.getpid() != self._pid:

@@ -44,9 +44,7 @@ class StdlibTx:
             make = row_type(tuple(column[0] for column in cursor.description or ()))
             return [make(row) for row in rows]
 
-    def write(
-        self, sql: str, /, rows: Sequence[Values] | None = None, **values: Any
-    ) -> Changes:
+    def write(self, sql: str, /, rows: Sequence[Values] | None = None, **values: Any) -> Changes:
         count = 0
         with _translated():
             for each in [values] if rows is None else rows:

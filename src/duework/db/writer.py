@@ -145,7 +145,9 @@ class Writer:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="duework-writer", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._serve, name="duework-writer", daemon=True
+                )
                 self._thread.start()
 
     def _serve(self) -> None:
@@ -209,14 +211,18 @@ class Writer:
         try:
             tx = self._database.begin()
             try:
-                _run_together(tx, group)
-            except Retryable:
+                try:
+                    _run_together(tx, group)
+                except Retryable:
+                    raise
+                except Exception:  # noqa: BLE001 - whose error it is, the second run tells
+                    self._database.rollback(tx)
+                    tx = self._database.begin()
+                    _run_singly(tx, group)
+            except BaseException:
+                # Also at Ctrl-C in the caller's thread: the next group must find it closed.
                 self._database.rollback(tx)
                 raise
-            except Exception:  # noqa: BLE001 - whose error it is, the second run tells
-                self._database.rollback(tx)
-                tx = self._database.begin()
-                _run_singly(tx, group)
             if any(request.error is None for request in group):
                 self._database.commit(tx)
             else:
@@ -305,7 +311,7 @@ def _run_singly(tx: Tx, group: list[Request]) -> None:
 
 def _backoff(tries: int) -> float:
     """Jittered, since SQLite's own busy handler lets one process starve the others."""
-    return min(0.0002 * 1.5**min(tries, 25), 0.25) * (0.5 + random.random())  # noqa: S311 - not a secret
+    return min(0.0002 * 1.5 ** min(tries, 25), 0.25) * (0.5 + random.random())  # noqa: S311 - not a secret
 
 
 def _late(reason: str) -> str:

@@ -44,6 +44,8 @@ class Claim:
 
     jobs: list[Claimed]
     next_due: int
+    # Pools for which there is more to take as soon as they have a free slot.
+    hungry: frozenset[str]
 
 
 def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Claim:
@@ -52,9 +54,12 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
     open_lanes = _admissible(everything, want, now)
     room = _Room(tx, want, open_lanes)
     taken: list[Claimed] = []
+    hungry: set[str] = set()
     for lane in open_lanes:
         pool = want.pools[lane.name.task]
         wanted = room.left(lane, pool)
+        if room.only_slots_are_missing(lane, pool, wanted):
+            hungry.add(pool)
         if wanted <= 0:
             continue
         rows = tx.query(
@@ -68,9 +73,11 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
             },
         )
         room.take(lane, pool, len(rows))
+        if len(rows) < wanted:
+            hungry.discard(pool)
         taken += _claimed(rows, lane)
     fresh = _drop_expired(tx, taken, want, now=now, lanes=lanes, react=react)
-    return Claim(fresh, _next_due(tx, everything, want, now))
+    return Claim(fresh, _next_due(tx, everything, want, now), frozenset(hungry))
 
 
 def _admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:
@@ -123,15 +130,22 @@ class _Room:
                     self._tasks[task] -= count
 
     def left(self, lane: Lane, pool: str) -> int:
-        room = [self._free.get(pool, 0)]
-        if lane.name.alone:
-            room.append(self._alone)
-        room.append(self._queues.get(lane.name.queue, FOREVER))
-        room.append(self._tasks.get(lane.name.task, FOREVER))
-        return min(room)
+        """How many jobs of the lane may be taken."""
+        return min(self._free.get(pool, 0), self._allowed(lane))
+
+    def only_slots_are_missing(self, lane: Lane, pool: str, wanted: int) -> bool:
+        """Whether more could be taken if the pool had more slots; a limit is freed by others."""
+        return wanted == max(0, self._free.get(pool, 0)) and wanted < self._allowed(lane)
+
+    def _allowed(self, lane: Lane) -> int:
+        return min(
+            self._alone if lane.name.alone else FOREVER,
+            self._queues.get(lane.name.queue, FOREVER),
+            self._tasks.get(lane.name.task, FOREVER),
+        )
 
     def take(self, lane: Lane, pool: str, count: int) -> None:
-        self._free[pool] -= count
+        self._free[pool] = self._free.get(pool, 0) - count
         if lane.name.alone:
             self._alone -= count
         if lane.name.queue in self._queues:
@@ -233,9 +247,7 @@ def _unwatched(
     return fallback
 
 
-def extend(
-    tx: Tx, leases: Sequence[tuple[int, int]], *, worker: int, until: int
-) -> list[JobId]:
+def extend(tx: Tx, leases: Sequence[tuple[int, int]], *, worker: int, until: int) -> list[JobId]:
     """Move the lease's end of (job, fence) pairs; returns the jobs that are no longer ours."""
     rows = [(until, job, fence, worker) for job, fence in sorted(leases)]
     if not rows or tx.bulk(Q.extend, rows) == len(rows):

@@ -23,9 +23,7 @@ from duework.kernel.settle import apply, held, wake_serials
 CHUNK = 1000
 
 
-def enqueue(
-    tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int
-) -> list[Enqueued]:
+def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int) -> list[Enqueued]:
     """Write open jobs; a job whose key is taken is answered with the one that has it."""
     numbers = lanes.numbers(tx, {job.lane for job in jobs})
     if serials := sorted({job.serial for job in jobs if job.serial is not None}):
@@ -210,9 +208,7 @@ def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
     return tx.query(Q.jobs, {"ids": [row[0] for row in found]})
 
 
-def purge(
-    tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: Reaction
-) -> int:
+def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: Reaction) -> int:
     """Delete settled jobs for good; what waits for one of them is cancelled."""
     rows = _locked(tx, wanted)
     gone = [row for row in rows.values() if row.state != "open"]

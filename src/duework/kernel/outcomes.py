@@ -9,7 +9,7 @@ from __future__ import annotations
 from duework.durations import Duration, milliseconds
 
 
-class Outcome(Exception):  # noqa: N818 - an outcome is not an error
+class Outcome(Exception):
     """How an attempt ended, other than with a value or an error."""
 
 

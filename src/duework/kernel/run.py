@@ -29,6 +29,8 @@ class Host(Protocol):
 
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect: ...
 
+    def transaction(self, tx: Tx) -> Any: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Write:
@@ -91,7 +93,9 @@ class Run:
         """Rows of the app's database."""
         return self._host.read(sql, values)
 
-    def write(self, sql: str, /, rows: Sequence[Mapping[str, Any]] | None = None, **values: Any) -> None:
+    def write(
+        self, sql: str, /, rows: Sequence[Mapping[str, Any]] | None = None, **values: Any
+    ) -> None:
         """Write with the settle, or not at all."""
         self._add(Write(sql, values, rows))
 
@@ -99,9 +103,9 @@ class Run:
         """Enqueue with the settle, or not at all. `task` may be `task.using(…)`."""
         self._add(self._host.new_job(task, args, kwargs))
 
-    def commit(self, function: Callable[[Tx], Any]) -> None:
+    def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""
-        self._add(function)
+        self._add(lambda tx: function(self._host.transaction(tx)))
 
     def _add(self, effect: Effect | NewJob) -> None:
         if self._closed:

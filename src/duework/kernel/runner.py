@@ -22,11 +22,11 @@ from duework.kernel.run import Host, Run
 from duework.kernel.tasks import Definition, Registry
 
 
-class Broken(Exception):  # noqa: N818 - says what the row is
+class Broken(Exception):
     """The stored row cannot be run here or anywhere; it fails, others flow."""
 
 
-class TimedOut(Exception):  # noqa: N818 - says what happened
+class TimedOut(Exception):
     """The attempt ran longer than its task allows."""
 
 
@@ -77,7 +77,9 @@ class Runner:
         deadline = monotonic + task.timeout_ms / 1000
         return Attempt(job, task, run, args, kwargs, now, deadline)
 
-    def conclude(self, attempt: Attempt, value: Any, error: BaseException | None, now: int) -> Ending:
+    def conclude(
+        self, attempt: Attempt, value: Any, error: BaseException | None, now: int
+    ) -> Ending:
         """What the call gave back, as an ending."""
         outcome = error if error is not None else value
         if error is None and not isinstance(value, Outcome):
@@ -93,7 +95,10 @@ class Runner:
                 return self._failure(attempt, outcome, now, outcome.after_ms, effects)
             case Fail():
                 return self._ending(
-                    *(job, "failed", task, now), error=str(outcome), effects=effects, attempt=attempt
+                    *(job, "failed", task, now),
+                    error=str(outcome),
+                    effects=effects,
+                    attempt=attempt,
                 )
             case Cancel():
                 return self._ending(
@@ -115,6 +120,17 @@ class Runner:
         """Its own process died under it."""
         return self._ending(
             *(attempt.job, "crashed", attempt.task, now), error=why, attempt=attempt, alone=True
+        )
+
+    def complete(self, attempt: Attempt, frame: Ending, now: int) -> Ending:
+        """What a process of its own reported, with this side's policy for keeping and reacting."""
+        return self._ending(
+            *(attempt.job, frame.kind, attempt.task, now),
+            due=frame.due,
+            result=frame.result,
+            error=frame.error,
+            effects=frame.effects,
+            attempt=attempt,
         )
 
     def release(self, job: Claimed, now: int) -> Ending:
@@ -152,7 +168,11 @@ class Runner:
             )
         delay = after_ms if after_ms is not None else task.delay(retry, self._chance())
         return self._ending(
-            *(job, "retry", task, now), due=now + delay, error=text, effects=effects, attempt=attempt
+            *(job, "retry", task, now),
+            due=now + delay,
+            error=text,
+            effects=effects,
+            attempt=attempt,
         )
 
     def _ending(

@@ -136,9 +136,7 @@ def _with_effects(tx: Tx, ending: Ending) -> Ending:
     return ending.but(result=result, effects=())
 
 
-def apply(
-    tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: Reaction
-) -> None:
+def apply(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: Reaction) -> None:
     """Write an ending to its row, which the caller holds under lock, and what follows from it."""
     ending = _as_wished(row, ending)
     if ending.kind in {"retry", "failed", "crashed", "lost"}:
@@ -222,7 +220,12 @@ def _after_crash(
     crashes = row.crashes + 1
     if crashes >= POISON and not ending.immortal:
         return "failed", now, row.lane, crashes
-    return "open", now + 1000 * 2 ** min(crashes - 1, 10), lanes.number(tx, _solitary(name)), crashes
+    return (
+        "open",
+        now + 1000 * 2 ** min(crashes - 1, 10),
+        lanes.number(tx, _solitary(name)),
+        crashes,
+    )
 
 
 def _solitary(name: LaneName) -> LaneName:

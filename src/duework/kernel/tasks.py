@@ -67,7 +67,9 @@ def policy(options: Mapping[str, Any]) -> Policy:
     """A policy from keyword options; a clear error for one that does not exist."""
     known = {each.name for each in fields(Policy)}
     if unknown := options.keys() - known:
-        message = f"unknown option {', '.join(sorted(unknown))}; there are: {', '.join(sorted(known))}"
+        message = (
+            f"unknown option {', '.join(sorted(unknown))}; there are: {', '.join(sorted(known))}"
+        )
         raise UsageError(message)
     return Policy(**options)
 
@@ -142,6 +144,10 @@ class Registry:
             message = f"there is a task {definition.name!r} already; give one of them another name="
             raise UsageError(message)
         self._tasks[definition.name] = definition
+
+    def add_as(self, name: str, definition: Definition) -> None:
+        """Under the name that stored jobs use, where that is not its own."""
+        self._tasks[name] = definition
 
     def find(self, name: str) -> Definition:
         try:

@@ -91,6 +91,14 @@ create table duework_pause (
     queue text primary key
 );
 
+-- Each group of writes leaves a row here and removes the one before: it decides a lost COMMIT.
+-- Differs: in SQLite one row is updated; here it would grow a tail while an old snapshot is open.
+create table duework_mark (
+    process bigint not null,
+    number bigint not null,
+    primary key (process, number)
+);
+
 create table duework_meta (
     name text primary key,
     value text not null

@@ -1,0 +1,355 @@
+"""App: binds a database, a clock, tasks and their parts. The one place where they meet.
+
+Nothing happens at import: the database is opened by the first call that needs it, and migrated then if
+it has to be. Two Apps in one process do not know of each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from duework.clock import Clock, SystemClock
+from duework.db import migrate
+from duework.db.database import Tx
+from duework.db.urls import open_database, redacted
+from duework.durations import Duration, milliseconds
+from duework.errors import NotFound, UsageError
+from duework.handles import Attempt, Job, Queue
+from duework.ids import Ids
+from duework.kernel import jobs, lanes
+from duework.kernel.bell import Bell
+from duework.kernel.engine import PRUNE_TASK, Engine, Settings, prune_round
+from duework.kernel.facts import Fact
+from duework.kernel.isolate import isolated
+from duework.kernel.job import Ending, Enqueued, Held, LaneName, NewJob
+from duework.kernel.lanes import Q
+from duework.kernel.outcomes import Snooze
+from duework.kernel.run import Run
+from duework.kernel.tasks import Definition, Policy, Registry, check_name
+from duework.kernel.transaction import Transaction
+from duework.kernel.worker import Worker
+from duework.part import Part, Tasks, define
+from duework.task import Task
+
+DEFAULT_URL = "sqlite:///duework.db"
+PRUNE_EVERY_MS = 3_600_000
+PRUNE_CHUNKS = 1000
+
+
+class App(Tasks):
+    """Durable work on one database."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        durability: str = "power",
+        lease: Duration = "15s",
+        grace: Duration = "25s",
+        concurrency: int = 100,
+        threads: int = 10,
+        processes: int | None = None,
+    ) -> None:
+        if durability not in {"power", "process"}:
+            raise UsageError("durability is 'power' (survives a power cut) or 'process'")
+        self._url = (
+            "isolated:" if isolated() else url or os.environ.get("DUEWORK_URL") or DEFAULT_URL
+        )
+        self._durability = durability
+        self.settings = Settings(
+            lease_ms=milliseconds(lease),
+            grace_ms=milliseconds(grace),
+            async_slots=concurrency,
+            thread_slots=threads,
+            process_slots=processes or os.cpu_count() or 1,
+        )
+        self.registry = Registry()
+        self._clock: Clock = SystemClock()
+        self._parts: list[Part] = []
+        self._hooks: list[Callable[[Fact], None]] = []
+        self._engine: Engine | None = None
+        self._opening = threading.Lock()
+        self._add_housekeeping()
+
+    @property
+    def url(self) -> str:
+        """Where the database is, without its password."""
+        return redacted(self._url)
+
+    # --- tasks and parts
+
+    def _register(
+        self, function: Callable[..., Any], options: dict[str, Any]
+    ) -> Task[..., Any, Any]:
+        definition = define(function, options)
+        self.registry.add(definition)
+        return Task(definition, self)
+
+    def include(self, part: Part) -> None:
+        """Add a part's tasks and tables, under its name."""
+        self._parts.append(part)
+        for definition in part.bind(self):
+            self.registry.add(definition)
+
+    def queue(self, name: str, *, concurrency: int | None = None) -> Queue:
+        """A queue by name; `concurrency` limits its running jobs over all processes."""
+        check_name("queue", name)
+        if concurrency is not None:
+            if concurrency < 1:
+                raise UsageError("concurrency is at least 1; to stop a queue, pause it")
+            self.registry.queue_limits[name] = concurrency
+        return Queue(self, name)
+
+    def _add_housekeeping(self) -> None:
+        def prune(run: Run) -> Snooze:
+            """Delete settled rows whose retention is over; due again by itself."""
+            report = prune_round(self.engine, PRUNE_CHUNKS)
+            return Snooze(0 if report.chunks >= PRUNE_CHUNKS else PRUNE_EVERY_MS / 1000)
+
+        chosen = Policy(queue="duework", immortal=True, keep=0)
+        self.registry.add(Definition(PRUNE_TASK, prune, chosen))
+
+    # --- the database
+
+    @property
+    def engine(self) -> Engine:
+        """The kernel's side of this App; opens and migrates the database when first used."""
+        if self._engine is None:
+            with self._opening:
+                if self._engine is None:
+                    self._engine = self._open()
+        return self._engine
+
+    def _open(self) -> Engine:
+        if self._url == "isolated:":
+            message = (
+                "a task with a process of its own has no database: use run.read, run.write and"
+                " run.enqueue, which ask its worker"
+            )
+            raise UsageError(message)
+        database = open_database(self._url, self._durability)
+        migrate.migrate(database, self.schema_steps(database.kind))
+        engine = Engine(database, self.registry, self._clock)
+        if (server_now := database.now()) is not None and isinstance(self._clock, SystemClock):
+            self._clock.offset += server_now - self._clock.now()
+        if (inode := getattr(database, "inode", None)) is not None:
+            engine.bell = Bell(inode)
+        engine.hooks = self._hooks
+        engine.reactor = self._react
+        return engine
+
+    def schema_steps(self, kind: str) -> list[migrate.Steps]:
+        """The migrations of the kernel and of every part."""
+        steps = [migrate.kernel_steps(kind)]
+        for part in self._parts:
+            if part.tables is not None:
+                steps.append(migrate.part_steps(part.name, Path(part.tables), kind))
+        return steps
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    def connect(self) -> Any:
+        """A connection of the driver's own kind, safe to use beside this App."""
+        return self.engine.database.connect()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """The caller's rows and the jobs they need, in one commit."""
+        engine = self.engine
+        with engine.database.transaction() as tx:
+            yield Transaction(tx, engine)
+
+    def read(self, sql: str, /, **values: Any) -> list[Any]:
+        """Rows with attribute and index access; `:name` is the one parameter style."""
+        with self.engine.database.reading() as tx:
+            return tx.read(sql, **values)
+
+    def close(self) -> None:
+        """Finish what is being written and close the database."""
+        if self._engine is not None:
+            self._engine.writer.close()
+            self._engine.database.close()
+            if self._engine.bell is not None:
+                self._engine.bell.close()
+            self._engine = None
+
+    # --- jobs
+
+    def enqueue_jobs(self, new: Sequence[NewJob], connection: Any = None) -> list[Job[Any]]:
+        """What every `enqueue` comes down to."""
+        if connection is not None:
+            return self._enqueue_within(new, connection)
+        engine = self.engine
+        answers = engine.writer.call(engine.enqueue, list(new))
+        return [self._handle(job, answer) for job, answer in zip(new, answers, strict=True)]
+
+    async def aenqueue_jobs(self, new: Sequence[NewJob], connection: Any = None) -> list[Job[Any]]:
+        """The same for async code."""
+        if connection is not None:
+            return self._enqueue_within(new, connection)
+        engine = self.engine
+        answers = await engine.writer.acall(engine.enqueue, list(new))
+        return [self._handle(job, answer) for job, answer in zip(new, answers, strict=True)]
+
+    def _enqueue_within(self, new: Sequence[NewJob], connection: Any) -> list[Job[Any]]:
+        """In the caller's own transaction, which the caller commits."""
+        if self._engine is None and type(connection).__module__ == "sqlite3":
+            # Opening the file ourselves would break the locks of the connection that was brought.
+            tx = open_database(self._url, self._durability).adopt(connection)
+            ids, now = Ids(self._clock.now), self._clock.now()
+            answers: Sequence[Enqueued] = jobs.enqueue(
+                tx, new, ids=ids, lanes=lanes.Lanes(), now=now
+            )
+        else:
+            engine = self.engine
+            answers = engine.enqueue(engine.database.adopt(connection), list(new))
+        return [self._handle(job, answer) for job, answer in zip(new, answers, strict=True)]
+
+    def _handle(self, new: NewJob, answer: Enqueued) -> Job[Any]:
+        name: LaneName = new.lane
+        return Job(
+            *(answer.id, name.queue, name.task, name.priority),
+            key=new.key,
+            due=new.at,
+            at=new.at,
+            payload=new.payload,
+            existed=answer.existed,
+            seen_at=self.now(),
+            _app=self,
+        )
+
+    def job(self, identifier: int) -> Job[Any]:
+        """The job as it is now; `NotFound` if there is none."""
+        with self.engine.database.reading() as tx:
+            rows = tx.query(Q.jobs, {"ids": [int(identifier)]})
+        if not rows:
+            raise NotFound(f"there is no job {identifier}")
+        return self._view(rows[0])
+
+    def jobs(
+        self,
+        *,
+        phase: str = "",
+        task: str = "",
+        queue: str = "",
+        key: str = "",
+        before: int = 2**62,
+        limit: int = 50,
+    ) -> list[Job[Any]]:
+        """Jobs, newest first; go on with `before=` the last id."""
+        wanted = jobs.Filter(phase, task, queue, key, before, limit)
+        with self.engine.database.reading() as tx:
+            rows = jobs.search(tx, wanted, now=self.now())
+        return [self._view(row) for row in rows]
+
+    def _view(self, row: tuple[Any, ...]) -> Job[Any]:
+        fields = list(row)
+        fields[4] = bool(fields[4])
+        return Job(*fields, seen_at=self.now(), _app=self)
+
+    def attempts(self, identifier: int) -> list[Attempt]:
+        """The attempts of a job that did not end well, oldest first."""
+        with self.engine.database.reading() as tx:
+            return [Attempt(*row) for row in tx.query(Q.attempts, {"job": identifier})]
+
+    def cancel(self, identifier: int, why: str = "cancelled by hand") -> str:
+        """End a job: 'cancelled', 'cancelling' if it runs, or how it had ended."""
+        engine = self.engine
+        return engine.writer.call(engine.cancel, [(int(identifier), why)])[0]
+
+    def revive(self, identifier: int) -> str:
+        """Open a settled job again, due at once; `Conflict` if its key is taken."""
+        engine = self.engine
+        return engine.writer.call(engine.revive, [int(identifier)])[0]
+
+    def purge(self, identifiers: Sequence[int]) -> int:
+        """Delete settled jobs for good."""
+        engine = self.engine
+        return engine.writer.call(engine.purge, [int(each) for each in identifiers])[0]
+
+    # --- queues
+
+    def pause(self, queue: str = "*") -> None:
+        """Start no more jobs, of one queue or of all."""
+        self.engine.writer.call(self.engine.pause, [queue])
+
+    def resume(self, queue: str = "*") -> None:
+        self.engine.writer.call(self.engine.resume, [queue])
+
+    def paused(self) -> list[str]:
+        """Paused queues; '*' is all of them."""
+        with self.engine.database.reading() as tx:
+            return lanes.paused(tx)
+
+    def purge_queue(self, queue: str) -> int:
+        """Cancel every job of a queue that nobody runs, a chunk at a time."""
+        total = 0
+        while count := self.engine.writer.call(self.engine.purge_queue, [queue])[0]:
+            total += count
+        return total
+
+    # --- working
+
+    def worker(self, queues: set[str] | None = None) -> Worker:
+        """A worker for this process; `await worker.run()`."""
+        engine = self.engine
+        self._arm_housekeeping(engine)
+        return Worker(engine, self.settings, queues)
+
+    def _arm_housekeeping(self, engine: Engine) -> None:
+        lane = LaneName("duework", PRUNE_TASK)
+        prune = NewJob(lane, "{}", engine.clock.now() + PRUNE_EVERY_MS, key="prune")
+        engine.writer.call(engine.enqueue, [prune])
+
+    @asynccontextmanager
+    async def running(self, queues: set[str] | None = None) -> AsyncIterator[App]:
+        """Work inside another program: `async with app.running(): …`."""
+        worker = await asyncio.to_thread(self.worker, queues)
+        inside = asyncio.current_task()
+        running = asyncio.create_task(worker.run(), name="duework-worker")
+
+        def ended(task: asyncio.Task[None]) -> None:
+            # A worker that cannot go on must not leave a program that looks alive.
+            if inside is not None and not task.cancelled() and task.exception() is not None:
+                inside.cancel("the worker failed")
+
+        running.add_done_callback(ended)
+        try:
+            yield self
+        finally:
+            worker.stop()
+            await running
+
+    @asynccontextmanager
+    async def lifespan(self, _app: Any = None) -> AsyncIterator[None]:
+        """For FastAPI and Starlette: `Starlette(lifespan=app.lifespan)`."""
+        async with self.running():
+            yield
+
+    def on_fact(self, hook: Callable[[Fact], None]) -> None:
+        """Tell `hook` what happens, after each commit: for logs and metrics."""
+        self._hooks.append(hook)
+
+    def _react(self, tx: Tx, row: Held, ending: Ending) -> None:
+        task = self.registry.get(row.task)
+        if task is None or not task.reactions:
+            return
+        engine = self.engine
+        view = (
+            self._view(tx.query(Q.jobs, {"ids": [row.id]})[0])
+            if ending.keep != 0
+            else self._gone(row)
+        )
+        for reaction in task.reactions:
+            reaction(Transaction(tx, engine), view, ending.kind)
+
+    def _gone(self, row: Held) -> Job[Any]:
+        return Job(row.id, task=row.task, key=row.key, payload=row.payload, at=row.at, _app=self)

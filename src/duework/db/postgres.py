@@ -1,0 +1,427 @@
+"""PostgreSQL by psycopg 3: one write connection, and short lists of idle ones for others.
+
+Three things here are not obvious. BEGIN and the mark (below) travel with the first statement, in
+one round trip, so a group of one statement costs two. The kernel's statements run with sequential
+scans off: a queue table's statistics are stale most of the time, and the plans must not depend on
+them. And a COMMIT whose answer is lost may have happened, so each group leaves a mark, a row with
+a number of its own; inserting the same row from a new connection waits for the old transaction to
+end and fails if it was committed. `pg_xact_status` cannot be asked instead: after a crash of the
+server the number of a transaction that left nothing on disk is given to another one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import random
+import secrets
+import threading
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+
+from duework.clock import monotonic, pause
+from duework.db.database import Retryable, Tx, Values
+from duework.db.postgres_tx import (
+    OPEN,
+    Connection,
+    Cursor,
+    PostgresTx,
+    ended,
+    first_line,
+    kernel_cursor,
+    translate,
+)
+from duework.db.urls import redacted
+from duework.db.writer import holding
+from duework.errors import Unavailable, Unknown, UsageError
+
+IDLE_CONNECTIONS = 4
+PATIENCE = 5.0
+DECIDE_SECONDS = 20.0
+# A server that is frozen, or a proxy that is, still acknowledges packets; then only this ends a
+# wait. Longer than `statement_timeout`, which is the server's own answer to the same question.
+ANSWER_SECONDS = 35.0
+
+CONNECTING = {
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 5000,
+    "application_name": "duework",
+}
+WRITER = {
+    "enable_seqscan": "off",
+    "jit": "off",
+    "statement_timeout": "30s",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "10s",
+}
+REPORTED = ["server_version", "fsync", "synchronous_commit", "full_page_writes"]
+
+_BEGIN = b"begin isolation level read committed"
+# Never an update of one row: while an old snapshot is open, that row would grow a long tail of
+# versions and every group would walk along it. Here each statement names the exact key.
+_MARK = b"""with before as (
+    delete from duework_mark where process = %(process)s and number = %(before)s
+)
+insert into duework_mark (process, number) values (%(process)s, %(number)s)"""
+_SEAL = b"""insert into duework_mark (process, number) values (%(process)s, %(number)s)
+on conflict do nothing"""
+_FORGET = b"delete from duework_mark where process = %(process)s and number = %(number)s"
+_BACKEND = b"select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
+_TERMINATE = b"""select pg_terminate_backend(pid) from pg_stat_activity
+where pid = %(pid)s and backend_start = %(start)s"""
+
+
+class _Watched(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that gives up when the server does not answer at all."""
+
+    def wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
+        return super().wait(_watched(gen), *args, **kwargs)
+
+
+def _watched(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    deadline = monotonic() + ANSWER_SECONDS
+    try:
+        wanted = next(steps)
+        while True:
+            ready = yield wanted
+            if not ready and monotonic() > deadline:
+                raise psycopg.OperationalError(f"no answer for {ANSWER_SECONDS:g} s")
+            wanted = steps.send(ready)
+    except StopIteration as end:
+        return end.value
+
+
+def arguments(url: str, **settings: str) -> dict[str, Any]:
+    """What to connect with: our defaults, and before them what the URL says."""
+    try:
+        given = {name: value for name, value in conninfo_to_dict(url).items() if value is not None}
+    except psycopg.Error as error:
+        detail = redacted(first_line(error))
+        raise UsageError(f"cannot read the database URL {redacted(url)!r}: {detail}") from None
+    if "@" in str(given.get("host", "")):
+        message = f"cannot read {redacted(url)!r}: write an @ in a user name or password as %40"
+        raise UsageError(message)
+    # Of two settings of one name the last one holds.
+    own = "".join(f"-c {name}={value} " for name, value in settings.items())
+    options = own + str(given.get("options") or os.environ.get("PGOPTIONS", ""))
+    return {**CONNECTING, **given, **({"options": options} if options else {})}
+
+
+class PostgresDatabase:
+    """One database on a PostgreSQL server."""
+
+    kind = "postgres"
+    # The server lets many write at once: nobody waits for our gap.
+    crowded = False
+
+    def __init__(self, url: str, durability: str = "power") -> None:
+        self.url = url
+        common = {} if durability == "power" else {"synchronous_commit": "off"}
+        self._arguments = arguments(url, **common)
+        self._writer_arguments = arguments(url, **common, **WRITER)
+        self._process = secrets.randbits(62)
+        self._number = self._marked = 0
+        self._writer: Connection | None = None
+        self._kernel: Cursor | None = None
+        self._backend: dict[str, Any] = {}
+        self._idle: list[Connection] = []
+        self._readers: list[Connection] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        self._pid = os.getpid()
+
+    @property
+    def safe_url(self) -> str:
+        """The URL to show to people: without its password."""
+        return redacted(self.url)
+
+    # --- the writer's side
+
+    def begin(self) -> Tx:
+        """A transaction on the writer's connection; its first statement takes it to the server."""
+        connection = self._write_connection()
+        self._number += 1
+        mark = {"process": self._process, "number": self._number, "before": self._marked}
+        return PostgresTx(connection, self._kernel, [(_BEGIN, None), (_MARK, mark)])
+
+    def commit(self, tx: Tx) -> None:
+        """Commit; if the answer is lost, find out on a new connection what happened."""
+        assert isinstance(tx, PostgresTx), "a transaction of ours"
+        if not tx.sent:
+            return
+        try:
+            tx.finish()
+        except psycopg.Error as error:
+            if not tx.connection.closed and not ended(error):
+                raise translate(error) from error
+            self._drop_writer()
+            self._decide(error)
+        self._marked = self._number
+
+    def rollback(self, tx: Tx) -> None:  # noqa: ARG002 - the writer has one at a time
+        """Undo what was done; never fails, at worst the connection is given up."""
+        if self._writer is not None and not _reset(self._writer):
+            self._drop_writer()
+
+    def _decide(self, error: psycopg.Error) -> None:
+        """Find out what became of a lost COMMIT; returns if it happened."""
+        lost, tries = self._backend, 0
+        deadline = monotonic() + DECIDE_SECONDS
+        while True:
+            try:
+                happened = self._seal(self._write_connection(), lost)
+            except (psycopg.Error, Retryable) as again:
+                self._drop_writer()
+                if monotonic() > deadline:
+                    failures = f"{first_line(error)}; then {first_line(again)}"
+                    message = f"a commit was lost and cannot be looked for ({failures})"
+                    raise Unknown(message) from error
+                tries += 1
+                pause(min(0.05 * 1.5**tries, 1.0) * (0.5 + random.random()))  # noqa: S311 - jitter
+            else:
+                break
+        if not happened:
+            message = f"the connection was lost before the commit ({first_line(error)})"
+            raise Retryable(message) from error
+
+    def _seal(self, connection: Connection, lost: Values) -> bool:
+        """Take the place of the lost transaction's mark, unless it is taken."""
+        # It may still sit there, idle, with its locks. The start time tells it from a later
+        # process of the same number.
+        connection.execute(_TERMINATE, lost)
+        connection.execute(_BEGIN)
+        mark = {"process": self._process, "number": self._number}
+        taken = connection.execute(_SEAL, mark).rowcount == 0
+        connection.execute(b"rollback")
+        return taken
+
+    def _write_connection(self) -> Connection:
+        self._check()
+        if self._writer is not None and not _reset(self._writer):
+            self._drop_writer()
+        if self._writer is None:
+            connection = self._open(_Watched, self._writer_arguments)
+            try:
+                row = connection.execute(_BACKEND).fetchone() or (0, None)
+            except psycopg.Error as error:
+                connection.close()
+                raise translate(error) from error
+            self._backend = {"pid": row[0], "start": row[1]}
+            self._writer, self._kernel = connection, kernel_cursor(connection)
+        return self._writer
+
+    def _drop_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = self._kernel = None
+
+    # --- connections for others
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Tx]:
+        """A transaction for a block of the user's code, on a connection of its own."""
+        connection, _ = self._borrow(self._idle, b"begin", PATIENCE)
+        tx = PostgresTx(connection)
+        try:
+            token = holding.set(True)
+            try:
+                yield tx
+            finally:
+                holding.reset(token)
+            try:
+                tx.finish()
+            except psycopg.Error as error:
+                if connection.closed or ended(error):
+                    message = f"the connection was lost during the commit ({first_line(error)})"
+                    raise Unknown(message) from error
+                raise translate(error) from error
+        except Retryable as error:
+            raise Unavailable(str(error)) from error.__cause__
+        finally:
+            self._give_back(self._idle, connection)
+        for after in tx.after_commit:
+            after()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Tx]:
+        """A consistent view of one moment."""
+        begin = b"begin isolation level repeatable read read only"
+        connection, _ = self._borrow(self._readers, begin)
+        try:
+            yield PostgresTx(connection)
+        except Retryable as error:
+            raise Unavailable(str(error)) from error.__cause__
+        finally:
+            self._give_back(self._readers, connection)
+
+    def adopt(self, connection: Any) -> Tx:
+        """A `Tx` on a psycopg connection, or on the one inside SQLAlchemy's or Django's."""
+        found = _unwrapped(connection)
+        if found.autocommit and found.info.transaction_status not in OPEN:
+            message = (
+                "this connection commits every statement by itself:"
+                " open a transaction first, such as `with connection.transaction():`"
+            )
+            raise UsageError(message)
+        return PostgresTx(found, adopted=True)
+
+    def connect(self) -> Connection:
+        """A psycopg connection for the user."""
+        self._check()
+        try:
+            return self._open(psycopg.Connection, self._arguments, autocommit=False)
+        except Retryable as error:
+            raise Unavailable(str(error)) from error.__cause__
+
+    def pulse(self) -> int | None:
+        """None: asking would be a query, and there are notifications."""
+        return None
+
+    def now(self) -> int | None:
+        """The server's clock, in one round trip."""
+        query = b"select (extract(epoch from clock_timestamp()) * 1000)::bigint"
+        return int(self._ask(query)[0][0])
+
+    def settings(self) -> dict[str, str]:
+        """What the durability of this server rests on."""
+        query = b"select name, setting from pg_settings where name = any(%(names)s)"
+        return dict(self._ask(query, {"names": REPORTED}))
+
+    def backup(self, target: str) -> Iterator[tuple[int, int]]:
+        """Not ours to do: PostgreSQL has its own tools."""
+        raise UsageError(
+            f"a PostgreSQL database is backed up by its own tools:"
+            f" pg_dump --format=custom --file={target} {self.safe_url}"
+        )
+
+    def close(self) -> None:
+        """Close all connections; those that are lent out are closed when they come back."""
+        self._closed = True
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            idle = self._idle + self._readers
+            self._idle.clear()
+            self._readers.clear()
+        for connection in idle:
+            connection.close()
+        if self._writer is not None and _reset(self._writer):
+            with contextlib.suppress(psycopg.Error):
+                mark = {"process": self._process, "number": self._marked}
+                self._writer.execute(_FORGET, mark)
+        self._drop_writer()
+
+    def _check(self) -> None:
+        if os.getpid() != self._pid:
+            message = "this App was opened before a fork; make a new App in the child process"
+            raise UsageError(message)
+        if self._closed:
+            raise UsageError("this App is closed")
+
+    def _ask(self, query: bytes, values: Values | None = None) -> list[tuple[Any, ...]]:
+        connection, cursor = self._borrow(self._readers, query, values=values)
+        try:
+            return cursor.fetchall()
+        finally:
+            self._give_back(self._readers, connection)
+
+    def _borrow(
+        self,
+        idle: list[Connection],
+        opening: bytes,
+        patience: float = 0,
+        values: Values | None = None,
+    ) -> tuple[Connection, Cursor]:
+        """A connection that has answered `opening`; an idle one may have died meanwhile."""
+        self._check()
+        deadline = monotonic() + patience
+        while True:
+            with self._lock:
+                connection = idle.pop() if idle else None
+            used = connection is not None
+            try:
+                connection = connection or self._open(psycopg.Connection, self._arguments)
+                return connection, connection.execute(opening, values)
+            except (psycopg.Error, Retryable) as error:
+                if connection is not None:
+                    connection.close()
+                problem = translate(error) if isinstance(error, psycopg.Error) else error
+                if not isinstance(problem, Retryable):
+                    raise problem from error
+                if not used and monotonic() >= deadline:
+                    raise Unavailable(str(problem)) from error
+            if not used:
+                pause(0.05 + random.random() * 0.1)  # noqa: S311 - jitter
+
+    def _give_back(self, idle: list[Connection], connection: Connection) -> None:
+        if _reset(connection):
+            with self._lock:
+                if not self._closed and len(idle) < IDLE_CONNECTIONS:
+                    idle.append(connection)
+                    return
+        connection.close()
+
+    def _open(
+        self, kind: type[Connection], given: dict[str, Any], *, autocommit: bool = True
+    ) -> Connection:
+        try:
+            return kind.connect(**given, autocommit=autocommit)
+        except psycopg.Error as error:
+            host, port = given.get("host", "localhost"), given.get("port", 5432)
+            reason = first_line(error).rpartition(" failed: ")[2]
+            if password := given.get("password"):
+                reason = reason.replace(str(password), "***")
+            message = f"PostgreSQL at {host}:{port} cannot be reached: {reason}"
+            raise Retryable(message) from error
+
+
+def _reset(connection: Connection) -> bool:
+    """End what is still open on a connection; False if it is of no more use."""
+    try:
+        if connection.info.transaction_status != TransactionStatus.IDLE:
+            connection.execute(b"rollback")
+    except psycopg.Error:
+        return False
+    return not connection.closed
+
+
+def _unwrapped(given: Any) -> Connection:
+    found = given
+    # A Session holds a Connection, which holds a pool's proxy, which holds the driver's own.
+    for _ in range(4):
+        if isinstance(found, psycopg.Connection):
+            return found
+        if isinstance(found, psycopg.AsyncConnection) or inspect.iscoroutine(found):
+            if inspect.iscoroutine(found):
+                found.close()
+            message = "this connection is asynchronous: use a synchronous psycopg.Connection"
+            raise UsageError(message)
+        # Django connects at first use.
+        if ensure := getattr(found, "ensure_connection", None):
+            ensure()
+        found = _inside(found)
+    kind = f"{type(given).__module__}.{type(given).__qualname__}"
+    raise UsageError(
+        "using(connection=…) takes a psycopg connection here, or a SQLAlchemy or Django one on"
+        f" psycopg 3, not {kind}"
+    )
+
+
+def _inside(wrapper: Any) -> Any:
+    for name in ("driver_connection", "dbapi_connection", "connection"):
+        inner = getattr(wrapper, name, None)
+        if inner is not None:
+            return inner() if inspect.ismethod(inner) else inner
+    return None
+
+
+__all__ = ["PostgresDatabase", "PostgresTx", "arguments"]

@@ -1,0 +1,44 @@
+"""Which database a URL means, and how to show a URL without its password.
+
+Drivers are imported here and only when one is opened: `import duework` loads neither of them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from duework.db.database import Database
+from duework.errors import UsageError
+
+DURABILITIES = ("power", "process")
+
+# To the last @, so that a password that was not percent-encoded does not show its tail.
+_IN_AUTHORITY = re.compile(r"(://[^:/?#@]*):.*@", re.DOTALL)
+_IN_QUERY = re.compile(
+    r"((?:^|[?&\s])(?:ssl)?password\s*=\s*)('(?:[^'\\]|\\.)*'|[^&\s]*)", re.IGNORECASE
+)
+
+
+def open_database(url: str, durability: str = "power") -> Database:
+    """The database at a URL; nothing is opened until it is used."""
+    if durability not in DURABILITIES:
+        known = " or ".join(map(repr, DURABILITIES))
+        raise UsageError(f"durability is {known}, not {durability!r}")
+    scheme, separator, _ = url.partition("://")
+    if separator and scheme == "sqlite":
+        from duework.db.sqlite import SqliteDatabase
+
+        return SqliteDatabase(url, durability)
+    if separator and scheme in {"postgresql", "postgres"}:
+        from duework.db.postgres import PostgresDatabase
+
+        return PostgresDatabase(url, durability)
+    raise UsageError(
+        f"cannot read the database URL {redacted(url)!r}:"
+        " write sqlite:///work.db or postgresql://user@host/name"
+    )
+
+
+def redacted(url: str) -> str:
+    """The URL with `***` in place of its passwords."""
+    return _IN_QUERY.sub(r"\1***", _IN_AUTHORITY.sub(r"\1:***@", url))

@@ -1,0 +1,176 @@
+"""What users hold in their hands: a job, a queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from duework.clock import as_datetime, monotonic, pause
+from duework.codec import decode
+from duework.durations import Duration, milliseconds
+from duework.errors import Error, NotFound, WaitTimeout
+from duework.kernel.job import JobId, Phase, State, phase
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from duework.app import App
+
+R = TypeVar("R")
+
+_FIRST_LOOK = 0.002
+_SLOWEST_LOOK = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt that did not end well."""
+
+    number: int
+    outcome: str
+    worker: int | None
+    started: int | None
+    ended: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[R]):
+    """A job as it was when it was looked at; `refresh()` looks again."""
+
+    id: JobId
+    queue: str = ""
+    task: str = ""
+    priority: int = 0
+    alone: bool = False
+    key: str | None = None
+    state: State = "open"
+    due: int = 0
+    at: int = 0
+    fence: int = 0
+    worker: int | None = None
+    failures: int = 0
+    crashes: int = 0
+    payload: str = "{}"
+    stored_result: str | None = None
+    error: str | None = None
+    expires: int | None = None
+    serial: str | None = None
+    after: int | None = None
+    cancelling: str | None = None
+    owner: str | None = None
+    stored_progress: str | None = None
+    settled: int | None = None
+    # Whether an enqueue found this job instead of making it.
+    existed: bool = False
+    seen_at: int = 0
+    _app: App | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def phase(self) -> Phase:
+        """waiting, ready, running, expired (its lease ran out), or the state it ended in."""
+        return phase(self.state, self.due, self.worker, self.seen_at)
+
+    @property
+    def result(self) -> Any:
+        """What the task returned, by its annotation where this process knows the task."""
+        if self.stored_result is None:
+            return None
+        known = self._of().registry.get(self.task)
+        return known.result.decode(self.stored_result) if known else decode(self.stored_result)
+
+    @property
+    def arguments(self) -> Any:
+        """The stored arguments by name, as plain data."""
+        return decode(self.payload)
+
+    @property
+    def progress(self) -> Any:
+        """{done, total, note} as the task last said, or None."""
+        return None if self.stored_progress is None else decode(self.stored_progress)
+
+    @property
+    def due_at(self) -> datetime:
+        return as_datetime(self.due)
+
+    def attempts(self) -> list[Attempt]:
+        """The attempts that did not end well, oldest first."""
+        return self._of().attempts(self.id)
+
+    def refresh(self) -> Job[R]:
+        """The job as it is now."""
+        return self._of().job(self.id)
+
+    def cancel(self, why: str = "cancelled by hand") -> str:
+        """End it; if it runs, its worker stops it. 'cancelled', 'cancelling', or how it had ended."""
+        return self._of().cancel(self.id, why)
+
+    def retry(self) -> Job[R]:
+        """Open a settled job again, due at once."""
+        self._of().revive(self.id)
+        return self.refresh()
+
+    def wait(self, timeout: Duration | None = None) -> Job[R]:
+        """Wait until it has settled; `WaitTimeout` if that takes longer."""
+        for delay in self._looks(timeout):
+            job = self._settled()
+            if job is not None:
+                return job
+            pause(delay)
+        raise WaitTimeout(f"job {self.id} has not settled in {timeout}")
+
+    async def await_(self, timeout: Duration | None = None) -> Job[R]:
+        """The same for async code."""
+        for delay in self._looks(timeout):
+            job = await asyncio.to_thread(self._settled)
+            if job is not None:
+                return job
+            await asyncio.sleep(delay)
+        raise WaitTimeout(f"job {self.id} has not settled in {timeout}")
+
+    def _settled(self) -> Job[R] | None:
+        try:
+            job = self.refresh()
+        except NotFound:
+            # Not kept: a row that was enqueued and is no more has been done.
+            raise NotFound(f"job {self.id} is not kept, or never was") from None
+        return None if job.state == "open" else job
+
+    @staticmethod
+    def _looks(timeout: Duration | None) -> Iterator[float]:
+        deadline = None if timeout is None else monotonic() + milliseconds(timeout) / 1000
+        delay = _FIRST_LOOK
+        while deadline is None or monotonic() < deadline:
+            yield delay if deadline is None else max(0.0, min(delay, deadline - monotonic()))
+            delay = min(delay * 1.5, _SLOWEST_LOOK)
+
+    def _of(self) -> App:
+        if self._app is None:
+            raise Error("this job is not bound to an App")
+        return self._app
+
+
+class Queue:
+    """A named queue: pause it, resume it, empty it."""
+
+    def __init__(self, app: App, name: str) -> None:
+        self._app = app
+        self.name = name
+
+    def pause(self) -> None:
+        """Start no more of its jobs; what runs goes on."""
+        self._app.pause(self.name)
+
+    def resume(self) -> None:
+        self._app.resume(self.name)
+
+    def purge(self) -> int:
+        """Cancel every job of it that nobody runs; returns how many."""
+        return self._app.purge_queue(self.name)
+
+    @property
+    def paused(self) -> bool:
+        names = self._app.paused()
+        return self.name in names or "*" in names

@@ -1,0 +1,125 @@
+"""What wakes a sleeping worker from outside its process.
+
+On SQLite: the doorbell, and `PRAGMA data_version` now and then for whoever does not ring. On PostgreSQL:
+LISTEN, and a look each second while something runs. Both: the death of another worker on this host.
+Everything is a hint; the truth is in the rows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from duework.errors import Error, Gone
+from duework.kernel import liveness
+from duework.kernel.bell import Bell
+from duework.kernel.engine import Engine
+from duework.kernel.liveness import Process
+
+TICK_SECONDS = 0.05
+SLOW_TICK_SECONDS = 0.5
+
+
+class Alarm:
+    """Listens for one worker, in its event loop."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        worker: int,
+        ring: Callable[[], None],
+        on_death: Callable[[int], None],
+        on_gone: Callable[[Gone], None],
+    ) -> None:
+        self._engine = engine
+        self._worker = worker
+        self._ring = ring
+        self._on_death = on_death
+        self._on_gone = on_gone
+        self._loop = asyncio.get_running_loop()
+        self._watched: dict[int, int | None] = {}
+        self._socket: socket.socket | None = None
+        self._bell: Bell | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._listener: Any = None
+        self._pulse: int | None = -1
+        self._closed = False
+
+    def start(self) -> None:
+        if self._engine.database.kind == "sqlite":
+            self._bell = self._engine.bell
+            if self._bell is not None:
+                self._socket = self._bell.listen(self._worker)
+            if self._socket is not None:
+                self._loop.add_reader(self._socket, self._rung)
+            self._tick()
+        else:
+            from duework.db.listen import Listener
+
+            self._listener = Listener(self._engine.database.url, self._notified)
+            self._slow_tick()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
+        if self._bell is not None:
+            self._bell.close()
+        if self._listener is not None:
+            self._listener.close()
+        for descriptor in self._watched.values():
+            if descriptor is not None:
+                self._loop.remove_reader(descriptor)
+                os.close(descriptor)
+
+    def watch(self, process: Process) -> None:
+        """Tell of the death of a process on this host, at once."""
+        if process.id in self._watched or self._closed:
+            return
+        descriptor = liveness.watch(process)
+        self._watched[process.id] = descriptor
+        if descriptor is not None:
+            self._loop.add_reader(descriptor, self._died, process.id)
+
+    def _died(self, worker: int) -> None:
+        descriptor = self._watched.pop(worker, None)
+        if descriptor is not None:
+            self._loop.remove_reader(descriptor)
+            os.close(descriptor)
+        self._on_death(worker)
+
+    def _rung(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(BlockingIOError):
+                while self._socket.recv(16):
+                    pass
+        self._ring()
+
+    def _notified(self, payload: str) -> None:  # noqa: ARG002 - any word is a reason to look
+        self._ring()
+
+    def _tick(self) -> None:
+        """Has anybody committed since the last look? No query, no lock."""
+        try:
+            pulse = self._engine.database.pulse()
+        except Gone as error:
+            self._on_gone(error)
+            return
+        except Error:
+            pulse = None
+        if pulse != self._pulse:
+            self._pulse = pulse
+            self._ring()
+        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+
+    def _slow_tick(self) -> None:
+        if self._listener is not None and not self._listener.healthy:
+            self._ring()
+        self._timer = self._loop.call_later(SLOW_TICK_SECONDS, self._slow_tick)

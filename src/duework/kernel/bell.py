@@ -1,0 +1,76 @@
+"""The doorbell between processes that share a SQLite file.
+
+Each worker binds a Unix datagram socket in a private folder named after the database's inode; whoever
+enqueues rings them all. Ringing is a hint: a worker that misses it finds out by `data_version`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+import tempfile
+from pathlib import Path
+
+
+class Bell:
+    """Rings the workers of one database file, and lets one of them listen."""
+
+    def __init__(self, inode: tuple[int, int]) -> None:
+        name = hashlib.sha256(repr(inode).encode()).hexdigest()[:16]
+        base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+        self._folder = Path(base) / f"duework-{os.getuid()}" / name
+        self._sender: socket.socket | None = None
+        self._mine: str | None = None
+        self._seen = 0
+        self._others: list[str] = []
+
+    def listen(self, worker: int) -> socket.socket | None:
+        """A socket that becomes readable when somebody rings; None if there can be none."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            for folder in (self._folder.parent, self._folder):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                if folder.stat().st_uid != os.getuid():
+                    raise OSError("the doorbell's folder belongs to somebody else")  # noqa: TRY301
+            path = str(self._folder / f"{worker:x}")
+            listener.bind(path)
+        except OSError:
+            listener.close()
+            return None
+        self._mine = path
+        return listener
+
+    def close(self) -> None:
+        if self._mine is not None:
+            with contextlib.suppress(OSError):
+                Path(self._mine).unlink()
+            self._mine = None
+        if self._sender is not None:
+            self._sender.close()
+            self._sender = None
+
+    def ring(self) -> None:
+        """Wake every other worker of this file."""
+        try:
+            changed = os.stat(self._folder).st_mtime_ns
+        except OSError:
+            return
+        if changed != self._seen:
+            self._seen = changed
+            names = os.listdir(self._folder)
+            self._others = [p for n in names if (p := str(self._folder / n)) != self._mine]
+        if not self._others:
+            return
+        if self._sender is None:
+            self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        for path in self._others:
+            try:
+                self._sender.sendto(b"1", path)
+            except ConnectionRefusedError:
+                # Its worker was killed and could not clear up.
+                with contextlib.suppress(OSError):
+                    Path(path).unlink()
+            except OSError:
+                continue

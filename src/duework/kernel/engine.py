@@ -1,0 +1,159 @@
+"""What the kernel's parts share in one process: the database, the time, the tasks, the hooks.
+
+The verbs here are the kernel's, bound to this process: each takes a transaction and a list and can
+be handed to the writer. Nothing below this reads a clock or makes an id.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from duework.clock import Clock, SystemClock
+from duework.db.database import Database, Tx
+from duework.db.writer import Writer
+from duework.ids import Ids
+from duework.kernel import jobs, lanes
+from duework.kernel.bell import Bell
+from duework.kernel.facts import Fact
+from duework.kernel.job import Ending, Enqueued, Held, NewJob
+from duework.kernel.lanes import Lanes, Q
+from duework.kernel.tasks import Registry
+
+logger = logging.getLogger("duework")
+PRUNE_TASK = "duework.prune"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator may choose; the defaults suit one machine."""
+
+    lease_ms: int = 15_000
+    # How long a stopping worker lets its jobs finish before it hands them back.
+    grace_ms: int = 25_000
+    # How long an attempt that was told to stop is waited for.
+    patience_ms: int = 5_000
+    async_slots: int = 100
+    thread_slots: int = 10
+    process_slots: int = 2
+
+
+class Engine:
+    """One process's side of one database."""
+
+    def __init__(self, database: Database, registry: Registry, clock: Clock | None = None) -> None:
+        self.database = database
+        self.registry = registry
+        self.clock: Clock = clock or SystemClock()
+        self.writer = Writer(database)
+        self.lanes = Lanes()
+        self.ids = Ids(self.clock.now)
+        self.chance: Callable[[], float] = random.random
+        self.hooks: list[Callable[[Fact], None]] = []
+        # Called, from any thread, when there may be something to claim.
+        self.local_bells: list[Callable[[], None]] = []
+        self.bell: Bell | None = None
+        # Makes the public view of a job for `@task.settled`; set by the app.
+        self.reactor: Callable[[Tx, Held, Ending], None] | None = None
+        # One object each, so that the writer can tell requests of the same verb.
+        self.enqueue: Callable[[Tx, list[NewJob]], Sequence[Enqueued]] = self._enqueue
+        self.cancel: Callable[[Tx, list[tuple[int, str]]], Sequence[str]] = self._cancel
+        self.revive: Callable[[Tx, list[int]], Sequence[str]] = self._revive
+        self._local = threading.local()
+
+    def _enqueue(self, tx: Tx, new: list[NewJob]) -> Sequence[Enqueued]:
+        now = self.clock.now()
+        answers = jobs.enqueue(tx, new, ids=self.ids, lanes=self.lanes, now=now)
+        self.ring_after(tx)
+        return answers
+
+    def _cancel(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:
+        answers: list[str] = []
+        for identifier, why in wanted:
+            answers += jobs.cancel(
+                *(tx, [identifier]),
+                why=why,
+                now=self.clock.now(),
+                lanes=self.lanes,
+                react=self.react,
+            )
+        self.ring_after(tx)
+        return answers
+
+    def _revive(self, tx: Tx, wanted: list[int]) -> Sequence[str]:
+        answers = jobs.revive(tx, wanted, now=self.clock.now())
+        self.ring_after(tx)
+        return answers
+
+    def purge(self, tx: Tx, wanted: list[int]) -> Sequence[int]:
+        count = jobs.purge(tx, wanted, now=self.clock.now(), lanes=self.lanes, react=self.react)
+        return [count]
+
+    def purge_queue(self, tx: Tx, queues: list[str]) -> Sequence[int]:
+        now = self.clock.now()
+        return [
+            jobs.purge_queue(tx, queue, now=now, lanes=self.lanes, react=self.react)
+            for queue in queues
+        ]
+
+    def pause(self, tx: Tx, queues: list[str]) -> Sequence[None]:
+        return [lanes.pause(tx, queue) for queue in queues]
+
+    def resume(self, tx: Tx, queues: list[str]) -> Sequence[None]:
+        done = [lanes.resume(tx, queue) for queue in queues]
+        self.ring_after(tx)
+        return done
+
+    def react(self, tx: Tx, row: Held, ending: Ending) -> None:
+        if self.reactor is not None:
+            self.reactor(tx, row, ending)
+
+    def ring_after(self, tx: Tx) -> None:
+        """Once this transaction has committed, wake whoever might want to know."""
+        tx.query(Q.notify, {"word": "due"})
+        if self.ring not in tx.after_commit:
+            tx.after_commit.append(self.ring)
+
+    def ring(self) -> None:
+        for wake in list(self.local_bells):
+            wake()
+        if self.bell is not None:
+            self.bell.ring()
+
+    def tell(self, fact: Fact) -> None:
+        """Report a fact; a hook that fails is logged and changes nothing."""
+        for hook in self.hooks:
+            try:
+                hook(fact)
+            except Exception:
+                logger.exception("a hook failed")
+
+
+@dataclass(slots=True)
+class PruneReport:
+    """What a round of pruning did."""
+
+    rows: int = 0
+    chunks: int = field(default=0)
+
+
+def prune_round(engine: Engine, chunks: int) -> PruneReport:
+    """Delete settled rows whose retention is over, a small transaction at a time."""
+    report = PruneReport()
+
+    def chunk(tx: Tx, items: list[Any]) -> Sequence[int]:
+        return [jobs.prune(tx, now=engine.clock.now()) for _ in items]
+
+    verb = partial(chunk)
+    while report.chunks < chunks:
+        deleted = engine.writer.call(verb, [None], patience=None)[0]
+        report.rows += deleted
+        report.chunks += 1
+        if deleted < jobs.CHUNK:
+            break
+    return report

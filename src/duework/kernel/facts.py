@@ -1,0 +1,113 @@
+"""What happened, after it was committed. Told to hooks; `observe/log.py` has the words.
+
+A hook sees facts and cannot change them; in a crash the last ones may be lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duework.kernel.job import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStarted:
+    worker: int
+    pid: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStopped:
+    worker: int
+    released: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    job: int
+    task: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettled:
+    job: int
+    task: str
+    kind: Kind
+    milliseconds: int
+    error: str | None = None
+    retry_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseWasLost:
+    job: int
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecovered:
+    """A lease of another worker was written off."""
+
+    job: int
+    worker: int
+    crashed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobStuck:
+    """It was told to stop and did not; its slot was given to others."""
+
+    job: int
+    task: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopBlocked:
+    """A task keeps the event loop from running anything else."""
+
+    task: str
+    seconds: float
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClockStepped:
+    milliseconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Nothing can be written; no job is claimed until that changes."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """Writing works again."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownTask:
+    """Jobs of a task that this process does not know are waiting for one that does."""
+
+    task: str
+
+
+Fact = (
+    WorkerStarted
+    | WorkerStopped
+    | JobStarted
+    | JobSettled
+    | LeaseWasLost
+    | LeaseRecovered
+    | JobStuck
+    | LoopBlocked
+    | ClockStepped
+    | Parked
+    | Resumed
+    | UnknownTask
+)

@@ -1,0 +1,327 @@
+"""A fresh process for one attempt, with a budget, killed as a group when over it.
+
+The child is forked from a server that has the program imported already. It knows no database: what its
+`Run` is asked goes to the parent over a pipe, and its effects travel in the result frame. Success is
+that frame and nothing else; an exit code of 0 without one is a crash. A budget is a limit, not a
+sandbox.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import msgspec
+
+from duework.clock import SystemClock, monotonic
+from duework.errors import Error, UsageError
+from duework.kernel.job import Claimed, Effect, Ending, NewJob
+from duework.kernel.run import Host, Write
+from duework.kernel.runner import Attempt, Runner, TimedOut
+from duework.kernel.tasks import Definition, Registry
+
+ISOLATED = "DUEWORK_ISOLATED"
+FRAME_LIMIT = 64 * 1024 * 1024
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.decode
+_starting = threading.Lock()
+
+
+class Crash(Exception):
+    """The child ended without a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """All that a child is told."""
+
+    module: str
+    name: str
+    job: Claimed
+    worker: int
+    now: int
+    chance: float
+    cpu_seconds: int | None
+    memory_mb: int | None
+
+
+def isolated() -> bool:
+    """Whether this process is such a child, or the server they are forked from."""
+    return ISOLATED in os.environ
+
+
+def find(module: str, name: str) -> Definition:
+    """The task behind a module's attribute; both come from the registry, never from stored data."""
+    loaded = sys.modules.get("__mp_main__" if module == "__main__" else module)
+    target: Any = loaded or importlib.import_module(module)
+    for part in name.split("."):
+        target = getattr(target, part)
+    definition = getattr(target, "definition", None)
+    if not isinstance(definition, Definition):
+        raise UsageError(f"{module}.{name} is not a task at the top of its module")
+    return definition
+
+
+def check(task: Definition) -> None:
+    """A clear error now instead of a crash of each attempt later."""
+    function = task.function
+    module = sys.modules.get(function.__module__)
+    target: Any = module
+    for part in function.__qualname__.split("."):
+        target = getattr(target, part, None)
+    if getattr(target, "definition", None) is not task:
+        message = (
+            f"{task.name} cannot have a process of its own: a fresh process must find it as"
+            f" {function.__module__}.{function.__qualname__}, at the top of an importable module"
+        )
+        raise UsageError(message)
+
+
+def call(attempt: Attempt, host: Host, worker: int, chance: float) -> Ending:
+    """Run the attempt in a process of its own and wait for its frame; in a thread of the worker's."""
+    task = attempt.task
+    check(task)
+    spec = Spec(
+        *(task.function.__module__, task.function.__qualname__, attempt.job, worker),
+        *(host.now(), chance, task.policy.cpu_seconds, task.policy.memory_mb),
+    )
+    ours, theirs = multiprocessing.Pipe()
+    process = _context([task]).Process(
+        target=_child, args=(theirs, _encode(asdict(spec))), daemon=True
+    )
+    with _starting, _marked_environment():
+        process.start()
+    theirs.close()
+    attempt.interrupt = lambda: _kill(process)
+    try:
+        frame = _serve(ours, attempt, host)
+    finally:
+        _kill(process)
+        process.join()
+        ours.close()
+    if frame is None:
+        raise _verdict(attempt, process.exitcode, host)
+    return _ending(frame, attempt, host, worker)
+
+
+def _context(tasks: Sequence[Definition]) -> Any:
+    context = multiprocessing.get_context("forkserver")
+    modules = {task.function.__module__ for task in tasks} - {"__main__"}
+    with contextlib.suppress(Exception):
+        context.set_forkserver_preload(["duework", *sorted(modules)])
+    return context
+
+
+@contextlib.contextmanager
+def _marked_environment() -> Iterator[None]:
+    """The fork server, once started, keeps the environment it was started in: without our address."""
+    address = os.environ.pop("DUEWORK_URL", None)
+    os.environ[ISOLATED] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[ISOLATED]
+        if address is not None:
+            os.environ["DUEWORK_URL"] = address
+
+
+def _kill(process: Any) -> None:
+    """The child and everything it started, if it is still in the child's group."""
+    if process.pid is None:
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if process.exitcode is None:
+            os.kill(process.pid, signal.SIGKILL)
+
+
+def _serve(pipe: Connection, attempt: Attempt, host: Host) -> dict[str, Any] | None:
+    """Answer the child until it sends its result; None if it ended without one."""
+    while True:
+        remaining = attempt.deadline - monotonic()
+        try:
+            if not pipe.poll(max(0.0, min(remaining, 0.5))):
+                if remaining <= 0 and attempt.stopping is None:
+                    attempt.stopping = "timeout"
+                    attempt.interrupt()
+                continue
+            message = _decode(pipe.recv_bytes(FRAME_LIMIT))
+        except (EOFError, OSError):
+            return None
+        if message["ask"] == "end":
+            return dict(message)
+        pipe.send_bytes(_encode(_reply(message, attempt, host)))
+
+
+def _reply(message: Mapping[str, Any], attempt: Attempt, host: Host) -> dict[str, Any]:
+    try:
+        if message["ask"] == "read":
+            rows = host.read(message["sql"], message["values"])
+            columns = getattr(rows[0], "_fields", ()) if rows else ()
+            return {"columns": list(columns), "rows": [list(row) for row in rows]}
+        if message["ask"] == "progress":
+            host.progress(attempt.job, message["done"], message["total"], message["note"])
+        return {"cancelled": attempt.run.cancelled}
+    except Error as error:
+        return {"error": str(error)}
+
+
+def _verdict(attempt: Attempt, code: int | None, host: Host) -> Exception:  # noqa: ARG001 - same shape
+    if attempt.stopping == "timeout":
+        return TimedOut(f"it ran longer than its timeout of {attempt.task.timeout_ms} ms")
+    if attempt.stopping is not None:
+        return TimedOut(attempt.stopping)
+    if code == -signal.SIGXCPU:
+        return TimedOut(f"it used more than its {attempt.task.policy.cpu_seconds} s of CPU")
+    if code is not None and code < 0:
+        return Crash(f"its process was killed by {signal.Signals(-code).name}")
+    return Crash(f"its process exited with code {code} and gave no result")
+
+
+def _ending(frame: Mapping[str, Any], attempt: Attempt, host: Host, worker: int) -> Ending:
+    effects: list[Effect] = []
+    for each in frame["effects"]:
+        if each["kind"] == "write":
+            effects.append(Write(each["sql"], each["values"], each["rows"]))
+        else:
+            effects.append(host.effect_of(msgspec.convert(each["jobs"], list[NewJob])))
+    return Ending(
+        *(attempt.job.id, attempt.job.fence, worker, frame["kind"]),
+        due=frame["due"],
+        result=frame["result"],
+        error=frame["error"],
+        started=attempt.started,
+        effects=tuple(effects),
+    )
+
+
+# --- the child's side
+
+
+class _Pipe:
+    """The child's `Host`: everything is asked of the parent."""
+
+    def __init__(self, pipe: Connection, spec: Spec) -> None:
+        self._pipe = pipe
+        self._clock = SystemClock()
+        self._clock.offset = spec.now - self._clock.now()
+
+    def _ask(self, ask: str, **more: Any) -> dict[str, Any]:
+        self._pipe.send_bytes(_encode({"ask": ask, **more}))
+        answer: dict[str, Any] = _decode(self._pipe.recv_bytes(FRAME_LIMIT))
+        if "error" in answer:
+            raise UsageError(answer["error"])
+        return answer
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    def read(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
+        from duework.db.database import row_type
+
+        answer = self._ask("read", sql=sql, values=dict(values))
+        make = row_type(tuple(answer["columns"]))
+        return [make(row) for row in answer["rows"]]
+
+    def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None:  # noqa: ARG002 - the parent knows
+        self._ask("progress", done=done, total=total, note=note)
+
+    def new_job(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NewJob:
+        job: NewJob = task.using()._new_job(args, kwargs, self.now())  # noqa: SLF001 - ours
+        return job
+
+    def effect_of(self, jobs: Sequence[NewJob]) -> Effect:
+        return _Jobs(list(jobs))
+
+    def transaction(self, tx: Any) -> Any:
+        return tx
+
+
+class _Jobs:
+    """Enqueued jobs on their way to the parent."""
+
+    def __init__(self, jobs: list[NewJob]) -> None:
+        self.jobs = jobs
+
+    def __call__(self, tx: Any) -> None:
+        raise AssertionError("effects of an isolated task are run by its parent")
+
+
+def _child(pipe: Connection, raw: bytes) -> None:
+    spec = msgspec.convert(_decode(raw), Spec)
+    _limit(spec)
+    task = find(spec.module, spec.name)
+    registry = Registry()
+    registry.add_as(spec.job.task, task)
+    host = _Pipe(pipe, spec)
+    runner = Runner(registry, host, spec.worker, lambda: spec.chance)
+    attempt = runner.prepare(spec.job, now=spec.now, monotonic=monotonic())
+    ending = attempt if isinstance(attempt, Ending) else _attempt(attempt, runner, host)
+    pipe.send_bytes(_encode(_frame(ending)))
+    pipe.close()
+
+
+def _attempt(attempt: Attempt, runner: Runner, host: Host) -> Ending:
+    value: Any = None
+    error: BaseException | None = None
+    task = attempt.task
+    arguments = [attempt.run, *attempt.args] if task.takes_run else attempt.args
+    try:
+        value = task.function(*arguments, **attempt.kwargs)
+        if task.is_async:
+            import asyncio
+
+            value = asyncio.run(value)
+    except BaseException as raised:  # noqa: BLE001 - whatever a task raises is its outcome
+        error = raised
+    return runner.conclude(attempt, value, error, host.now())
+
+
+def _frame(ending: Ending) -> dict[str, Any]:
+    effects: list[dict[str, Any]] = []
+    for effect in ending.effects:
+        if isinstance(effect, Write):
+            rows = None if effect.rows is None else [dict(row) for row in effect.rows]
+            values = dict(effect.values)
+            effects.append({"kind": "write", "sql": effect.sql, "values": values, "rows": rows})
+        elif isinstance(effect, _Jobs):
+            effects.append({"kind": "jobs", "jobs": [asdict(job) for job in effect.jobs]})
+        else:
+            why = "run.commit(function) cannot leave a process of its own: use run.write or run.enqueue"
+            return _frame(ending.but(kind="failed", error=why, effects=()))
+    return {
+        "ask": "end",
+        "kind": ending.kind,
+        "due": ending.due,
+        "result": ending.result,
+        "error": ending.error,
+        "effects": effects,
+    }
+
+
+def _limit(spec: Spec) -> None:
+    """A group and limits of its own; it goes when its server goes."""
+    os.setsid()
+    with contextlib.suppress(Exception):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if spec.cpu_seconds is not None:
+        resource.setrlimit(resource.RLIMIT_CPU, (spec.cpu_seconds, spec.cpu_seconds + 5))
+    if spec.memory_mb is not None:
+        size = spec.memory_mb * 1024 * 1024
+        resource.setrlimit(resource.RLIMIT_AS, (size, size))

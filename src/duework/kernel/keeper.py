@@ -1,0 +1,125 @@
+"""Keeps a worker's leases: a thread that a blocked event loop cannot stop.
+
+It moves the lease ends of everything the process holds, in one statement, three times per lease. When
+it has not got through for most of a lease, it says that all is lost, before another process can take
+over. And it watches the event loop, to name the task that blocks it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from duework.clock import monotonic
+from duework.db.database import Tx
+from duework.errors import Error
+from duework.kernel.claim import extend
+from duework.kernel.engine import Engine
+from duework.kernel.facts import LoopBlocked
+
+Leases = Callable[[], list[tuple[int, int]]]
+
+LAG_SECONDS = 1.0
+# Of a lease: without an extension for so long, everything is given up.
+GIVE_UP = 0.8
+
+
+class Keeper:
+    """Extends leases and watches the loop of one worker."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        worker: int,
+        lease_ms: int,
+        leases: Leases,
+        lost: Callable[[list[int]], None],
+    ) -> None:
+        self._engine = engine
+        self._worker = worker
+        self._lease_ms = lease_ms
+        self._leases = leases
+        self._lost = lost
+        self._stop = threading.Event()
+        self._extend: Callable[[Tx, list[list[tuple[int, int]]]], Sequence[list[int]]] = (
+            self._extend_verb
+        )
+        self._thread = threading.Thread(target=self._serve, name="duework-keeper", daemon=True)
+        # The loop's side of the watch: how to reach it, whether it answered, what it runs.
+        self.poke: Callable[[Callable[[], None]], None] | None = None
+        self.current: Callable[[], str | None] = lambda: None
+        self._loop_thread = threading.get_ident()
+        self._poked = 0.0
+        self._answered = True
+        self._told = False
+
+    def start(self) -> None:
+        self._loop_thread = threading.get_ident()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2)
+
+    def _extend_verb(self, tx: Tx, groups: list[list[tuple[int, int]]]) -> Sequence[list[int]]:
+        until = self._engine.clock.now() + self._lease_ms
+        return [list(extend(tx, leases, worker=self._worker, until=until)) for leases in groups]
+
+    def _serve(self) -> None:
+        every = self._lease_ms / 3000
+        last_success = monotonic()
+        next_turn = monotonic() + every
+        while not self._stop.wait(min(0.25, every / 2)):
+            self._watch_loop()
+            leases = self._leases()
+            if not leases:
+                last_success = monotonic()
+            if monotonic() < next_turn:
+                continue
+            next_turn = monotonic() + every
+            if leases and self._try_extend(leases, patience=every):
+                last_success = monotonic()
+            if monotonic() - last_success > GIVE_UP * self._lease_ms / 1000:
+                self._lost([job for job, _ in leases])
+                last_success = monotonic()
+
+    def _try_extend(self, leases: list[tuple[int, int]], patience: float) -> bool:
+        try:
+            gone = self._engine.writer.call(self._extend, [leases], patience=patience, first=True)[
+                0
+            ]
+        except Error:
+            return False
+        if gone:
+            self._lost(gone)
+        return True
+
+    def _watch_loop(self) -> None:
+        if self.poke is None:
+            return
+        if self._answered:
+            self._answered, self._told, self._poked = False, False, monotonic()
+            try:
+                self.poke(self._answer)
+            except RuntimeError:
+                self.poke = None
+            return
+        lag = monotonic() - self._poked
+        if lag > LAG_SECONDS and not self._told:
+            self._told = True
+            task = self.current() or "something outside any task"
+            self._engine.tell(LoopBlocked(task, round(lag, 1), self._where()))
+
+    def _answer(self) -> None:
+        self._answered = True
+
+    def _where(self) -> str:
+        frame: Any = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - the only way to look
+        if frame is None:
+            return ""
+        last = traceback.extract_stack(frame, limit=None)[-1]
+        return f"{last.filename}:{last.lineno} in {last.name}"

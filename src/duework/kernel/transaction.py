@@ -1,0 +1,33 @@
+"""A transaction as users see it: their own SQL, and the jobs that go with it, in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from duework.db.database import Changes, Tx
+from duework.kernel.engine import Engine
+from duework.kernel.job import Enqueued
+
+
+class Transaction:
+    """Given by `app.transaction()`, to `run.commit` functions and to `@task.settled`."""
+
+    def __init__(self, tx: Tx, engine: Engine) -> None:
+        self._tx = tx
+        self._engine = engine
+
+    def read(self, sql: str, /, **values: Any) -> list[Any]:
+        """Rows, with attribute and index access; sees this transaction's own writes."""
+        return self._tx.read(sql, **values)
+
+    def write(
+        self, sql: str, /, rows: Sequence[Mapping[str, Any]] | None = None, **values: Any
+    ) -> Changes:
+        """Insert, update or delete, once or for each of `rows`."""
+        return self._tx.write(sql, rows, **values)
+
+    def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> Enqueued:
+        """Enqueue a task, or `task.using(…)`, in this transaction."""
+        job = task.using()._new_job(args, kwargs, self._engine.clock.now())  # noqa: SLF001 - ours
+        return self._engine.enqueue(self._tx, [job])[0]

@@ -1,0 +1,196 @@
+"""A task as users see it: a function that can still be called, and enqueued.
+
+Options of one call are given by `using`, which returns something that enqueues in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
+
+from duework.clock import FOREVER
+from duework.durations import Duration, Moment, milliseconds, moment
+from duework.errors import UsageError
+from duework.handles import Job
+from duework.kernel.job import LaneName, NewJob
+from duework.kernel.tasks import Definition, check_name, check_priority
+
+if TYPE_CHECKING:
+    from duework.app import App
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+
+_TEXT_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `using(…)` takes."""
+
+    delay: Duration | None = None
+    at: Moment | None = None
+    key: str | None = None
+    once: Duration | Literal["forever"] | None = None
+    priority: int | None = None
+    queue: str | None = None
+    expires: Duration | None = None
+    serial: str | None = None
+    after: Job[Any] | int | None = None
+    replace: bool = False
+    when_running: Literal["again"] | None = None
+    connection: Any = None
+
+    def __post_init__(self) -> None:
+        if self.delay is not None and self.at is not None:
+            raise UsageError("give delay= or at=, not both")
+        if (self.once or self.replace or self.when_running) and self.key is None:
+            raise UsageError("once=, replace= and when_running= need a key=")
+        if self.when_running not in (None, "again"):
+            raise UsageError("when_running= is 'again' or left out")
+        if self.priority is not None:
+            check_priority(self.priority)
+        if self.queue is not None:
+            check_name("queue", self.queue)
+        for what, text in (("key", self.key), ("serial", self.serial)):
+            if text is not None and not (isinstance(text, str) and 0 < len(text) <= _TEXT_LIMIT):
+                raise UsageError(
+                    f"a {what} is a text of 1 to {_TEXT_LIMIT} characters, not {text!r}"
+                )
+
+
+class Using(Generic[P, R]):
+    """A task with options for the next enqueue."""
+
+    def __init__(self, task: Task[P, R, Any], options: Options) -> None:
+        self._task = task
+        self._options = options
+
+    def using(self, **options: Any) -> Using[P, R]:
+        """The same with more options."""
+        return Using(self._task, _options(self._options, options))
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Write the job; durable when this returns."""
+        app = self._task.app
+        job = self._new_job(args, kwargs, app.now())
+        return app.enqueue_jobs([job], self._options.connection)[0]
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """The same for async code."""
+        app = self._task.app
+        job = self._new_job(args, kwargs, app.now())
+        return (await app.aenqueue_jobs([job], self._options.connection))[0]
+
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
+        """One job for each tuple of arguments, in one transaction."""
+        app = self._task.app
+        return app.enqueue_jobs(self._new_jobs(calls, app.now()), self._options.connection)
+
+    async def aenqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
+        """The same for async code."""
+        app = self._task.app
+        jobs = self._new_jobs(calls, app.now())
+        return await app.aenqueue_jobs(jobs, self._options.connection)
+
+    def _new_jobs(self, calls: Iterable[tuple[Any, ...]], now: int) -> list[NewJob]:
+        found = list(calls)
+        if wrong := next((each for each in found if not isinstance(each, tuple)), None):
+            raise UsageError(
+                f"enqueue_many takes tuples of arguments, such as ('ada',): not {wrong!r}"
+            )
+        return [self._new_job(call, {}, now) for call in found]
+
+    def _new_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:
+        task, options = self._task.definition, self._options
+        at = now
+        if options.at is not None:
+            at = moment(options.at)
+        elif options.delay is not None:
+            at = now + milliseconds(options.delay)
+        once = None
+        if options.once is not None:
+            once = FOREVER if options.once == "forever" else now + milliseconds(options.once)
+        after = options.after.id if isinstance(options.after, Job) else options.after
+        policy = task.policy
+        lane = LaneName(
+            options.queue or policy.queue,
+            self._task.name,
+            policy.priority if options.priority is None else options.priority,
+        )
+        return NewJob(
+            lane=lane,
+            payload=task.arguments.encode(args, kwargs),
+            at=at,
+            key=options.key,
+            once_until=once,
+            replace=options.replace,
+            again=options.when_running == "again",
+            expires=None if options.expires is None else at + milliseconds(options.expires),
+            serial=options.serial,
+            after=after,
+        )
+
+
+def _options(known: Options, more: Mapping[str, Any]) -> Options:
+    try:
+        return replace(known, **more)
+    except TypeError:
+        allowed = ", ".join(Options.__slots__)  # type: ignore[attr-defined]  # made by dataclass
+        unknown = ", ".join(sorted(more.keys() - set(allowed.split(", "))))
+        raise UsageError(f"using() has no {unknown}; it takes: {allowed}") from None
+
+
+class Task(Generic[P, R, C]):
+    """A function registered with an App or a Part. A plain call stays a plain call."""
+
+    def __init__(self, definition: Definition, app: App | None) -> None:
+        self.definition = definition
+        self.name = definition.name
+        self._app = app
+        self.__wrapped__ = definition.function
+        self.__doc__ = definition.function.__doc__
+        self.__name__ = definition.function.__name__
+
+    @property
+    def app(self) -> App:
+        if self._app is None:
+            raise UsageError(f"{self.name} belongs to a Part that no App has included yet")
+        return self._app
+
+    def __call__(self, *args: Any, **kwargs: Any) -> C:
+        result: C = self.definition.function(*args, **kwargs)
+        return result
+
+    def using(self, **options: Any) -> Using[P, R]:
+        """Options for the next enqueue: delay, at, key, once, priority, queue, expires, serial, …"""
+        return Using(self, _options(Options(), options))
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """Write the job; durable when this returns."""
+        return Using(self, _PLAIN).enqueue(*args, **kwargs)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
+        """The same for async code."""
+        return await Using(self, _PLAIN).aenqueue(*args, **kwargs)
+
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
+        """One job for each tuple of arguments, in one transaction."""
+        return Using(self, _PLAIN).enqueue_many(calls)
+
+    async def aenqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
+        """The same for async code."""
+        return await Using(self, _PLAIN).aenqueue_many(calls)
+
+    def settled(self, reaction: Callable[..., None]) -> Callable[..., None]:
+        """Register `(tx, job, outcome)` to run inside the settle, for done, failed and cancelled."""
+        self.definition.reactions.append(reaction)
+        return reaction
+
+    def __repr__(self) -> str:
+        return f"<task {self.name}>"
+
+
+_PLAIN = Options()

@@ -1,0 +1,315 @@
+"""Testing is part of the product: virtual time, a temporary database, crashes at will.
+
+    with Harness(app, now="2026-03-29T00:59:00+01:00") as h:
+        greet.enqueue("ada")
+        h.drain()
+        h.advance("31d")
+
+`app` is rebound in place and bound back at the end. Jobs run on a thread and an event loop of the
+harness's own, so it works inside async tests too. A month of retries takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import random
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from duework.app import App
+from duework.clock import VirtualClock
+from duework.db.database import Database, Tx
+from duework.db.queries import Statement
+from duework.durations import Duration, Moment, milliseconds, moment
+from duework.errors import UsageError
+from duework.handles import Job
+from duework.kernel.worker import Worker
+
+T = TypeVar("T")
+
+__all__ = ["Harness", "WorkerCrashed"]
+
+DEFAULT_NOW = "2026-01-01T00:00:00+00:00"
+
+
+class WorkerCrashed(BaseException):
+    """Raised inside a worker whose process is lost; no handler of ours may catch it."""
+
+
+class Counter:
+    """Ids 1, 2, 3, …"""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def draw(self) -> int:
+        with self._lock:
+            self._last += 1
+            return self._last
+
+
+class Harness:
+    """Runs an App's jobs in virtual time on a temporary database."""
+
+    def __init__(
+        self,
+        app: App,
+        now: Moment = DEFAULT_NOW,
+        *,
+        setup: Callable[..., object] | None = None,
+        url: str | None = None,
+    ) -> None:
+        self.app = app
+        self.clock = VirtualClock(moment(now))
+        self._setup = setup
+        self._server = url
+        self._before: tuple[Any, ...] = ()
+        self._folder: str | None = None
+        self._database_name: str | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._worker: Worker | None = None
+        self._lost: list[int] = []
+        self.statements = 0
+
+    def __enter__(self) -> Harness:
+        app = self.app
+        self._before = (app._url, app._clock, app._engine)  # noqa: SLF001 - rebinding is the point
+        app._url, app._clock, app._engine = self._temporary_url(), self.clock, None  # noqa: SLF001
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="harness", daemon=True)
+        self._thread.start()
+        engine = app.engine
+        engine.ids = Counter()  # type: ignore[assignment]  # draws ids, as Ids does
+        engine.chance = random.Random(0).random  # noqa: S311 - the same in every test
+        if self._setup is not None:
+            wants_app = bool(inspect.signature(self._setup).parameters)
+            self._setup(app) if wants_app else self._setup()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._loop is not None
+        assert self._thread is not None
+        self._on_loop(_end_everything())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        app = self.app
+        app.close()
+        app._url, app._clock, app._engine = self._before  # noqa: SLF001
+        self._remove_database()
+
+    # --- time
+
+    @property
+    def now(self) -> int:
+        return self.clock.now()
+
+    def drain(self) -> int:
+        """Run everything that is due now; returns when the next thing is due, in milliseconds."""
+        return self._on_loop(self._drain())
+
+    def advance(self, length: Duration) -> None:
+        """Let time pass; everything that comes due on the way runs at its time, in order."""
+        target = self.clock.now() + milliseconds(length)
+        while (due := self.drain()) <= target:
+            self.clock.move_to(due)
+        self.clock.move_to(target)
+        self.drain()
+
+    async def _drain(self) -> int:
+        if self._worker is None:
+            self._worker = Worker(self.app.engine, self.app.settings)
+            self._worker._dead.update(self._lost)  # noqa: SLF001 - ours
+            self._lost.clear()
+        return await self._worker.run_until_idle()
+
+    # --- crashes
+
+    def crash_worker(self, at: int | None = None) -> bool:
+        """Lose the worker's process: now, or before statement `at` of the next drain.
+
+        What it held stays leased until the next drain finds it dead; what it had in memory is gone.
+        With `at`, drains, and returns whether it got as far as that statement.
+        """
+        if at is None:
+            self._abandon()
+            return True
+        engine = self.app.engine
+        real = engine.database
+        fuse = Fuse(real, at)
+        engine.writer._database = fuse  # type: ignore[assignment]  # noqa: SLF001 - the seam is here
+        crashed = False
+        try:
+            self._on_loop(self._drain_or_crash(fuse))
+        except WorkerCrashed:
+            crashed = True
+        finally:
+            engine.writer._database = real  # noqa: SLF001
+        self.statements = fuse.count
+        if crashed:
+            self._abandon()
+        return crashed
+
+    async def _drain_or_crash(self, fuse: Fuse) -> None:
+        draining = asyncio.create_task(self._drain())
+        blown = asyncio.create_task(fuse.wait())
+        await asyncio.wait({draining, blown}, return_when=asyncio.FIRST_COMPLETED)
+        if fuse.blown:
+            draining.cancel()
+            raise WorkerCrashed
+        blown.cancel()
+        await draining
+
+    def _abandon(self) -> None:
+        worker = self._worker
+        if worker is None:
+            return
+        self._worker = None
+        self._lost.append(worker.id)
+        worker._attempts.clear()  # noqa: SLF001 - as if the process were gone
+        self._on_loop(_end_everything())
+
+    # --- looking
+
+    def assert_enqueued(self, task: Any, /, *args: Any, **kwargs: Any) -> Job[Any]:
+        """The newest job of the task with these arguments; an AssertionError that lists the others."""
+        payload = task.definition.arguments.encode(args, kwargs)
+        found = self.app.jobs(task=task.name, limit=1000)
+        for job in found:
+            if job.payload == payload:
+                return job
+        others = ", ".join(job.payload for job in found[:10]) or "none at all"
+        raise AssertionError(f"no job {task.name} with {payload}; there are: {others}")
+
+    def refute_enqueued(self, task: Any, /, *args: Any, **kwargs: Any) -> None:
+        """An AssertionError if there is such a job; without arguments, any job of the task."""
+        if args or kwargs:
+            with contextlib.suppress(AssertionError):
+                self.assert_enqueued(task, *args, **kwargs)
+                raise UsageError(f"there is a job {task.name} with these arguments")
+            return
+        if found := self.app.jobs(task=task.name, limit=1):
+            raise AssertionError(f"there is a job {task.name}: {found[0].payload}")
+
+    # --- inside
+
+    def _on_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def _temporary_url(self) -> str:
+        if self._server is None:
+            self._folder = tempfile.mkdtemp(prefix="duework-")
+            return f"sqlite:///{Path(self._folder, 'harness.db')}"
+        import psycopg
+
+        self._database_name = f"duework_{secrets.token_hex(8)}"
+        with psycopg.connect(self._server, autocommit=True) as connection:
+            connection.execute(f'create database "{self._database_name}"')  # type: ignore[call-overload]  # our own name
+        base, _, query = self._server.partition("?")
+        root = base.rpartition("/")[0]
+        return f"{root}/{self._database_name}" + (f"?{query}" if query else "")
+
+    def _remove_database(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._database_name is not None and self._server is not None:
+            import psycopg
+
+            with psycopg.connect(self._server, autocommit=True) as connection:
+                connection.execute(f'drop database if exists "{self._database_name}" with (force)')  # type: ignore[call-overload]  # our own name
+
+
+async def _end_everything() -> None:
+    """Cancel whatever runs on the harness's loop; as a killed process would not wait for it either."""
+    mine = asyncio.current_task()
+    others = [task for task in asyncio.all_tasks() if task is not mine]
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=1)
+
+
+class Fuse:
+    """A database that is lost before its n-th statement, and stays so.
+
+    Counted are begins, statements, commits, and the moment after a commit before anybody knows.
+    """
+
+    def __init__(self, real: Database, at: int) -> None:
+        self._real = real
+        self._at = at
+        self.count = 0
+        self.blown = False
+        self.kind = real.kind
+        self.url = real.url
+        self.crowded = False
+
+    async def wait(self) -> None:
+        while not self.blown:
+            await asyncio.sleep(0.001)
+
+    def step(self) -> None:
+        self.count += 1
+        if self.count >= self._at:
+            self.blown = True
+            raise WorkerCrashed
+
+    def begin(self) -> Tx:
+        self.step()
+        return FusedTx(self._real.begin(), self)
+
+    def commit(self, tx: Tx) -> None:
+        self.step()
+        self._real.commit(tx._real if isinstance(tx, FusedTx) else tx)  # noqa: SLF001 - ours
+        self.step()
+
+    def rollback(self, tx: Tx) -> None:
+        self._real.rollback(tx._real if isinstance(tx, FusedTx) else tx)  # noqa: SLF001 - ours
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class FusedTx:
+    """A transaction of such a database."""
+
+    def __init__(self, real: Tx, fuse: Fuse) -> None:
+        self._real = real
+        self._fuse = fuse
+        self.after_commit = real.after_commit
+
+    def query(self, statement: Statement, values: Any) -> list[tuple[Any, ...]]:
+        self._fuse.step()
+        return self._real.query(statement, values)
+
+    def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
+        self._fuse.step()
+        return self._real.bulk(statement, rows)
+
+    def read(self, sql: str, /, **values: Any) -> list[Any]:
+        self._fuse.step()
+        return self._real.read(sql, **values)
+
+    def write(self, sql: str, /, rows: Any = None, **values: Any) -> Any:
+        self._fuse.step()
+        return self._real.write(sql, rows, **values)
+
+    def savepoint(self, limit_ms: int | None = None) -> Any:
+        self._fuse.step()
+        return self._real.savepoint(limit_ms)
