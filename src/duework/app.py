@@ -31,7 +31,6 @@ from duework.kernel.isolate import isolated
 from duework.kernel.job import Ending, Enqueued, Held, LaneName, NewJob
 from duework.kernel.lanes import Q
 from duework.kernel.outcomes import Snooze
-from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, Policy, Registry, check_name
 from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
@@ -108,7 +107,7 @@ class App(Tasks):
         return Queue(self, name)
 
     def _add_housekeeping(self) -> None:
-        def prune(run: Run) -> Snooze:
+        def prune() -> Snooze:
             """Delete settled rows whose retention is over; due again by itself."""
             report = prune_round(self.engine, PRUNE_CHUNKS)
             return Snooze(0 if report.chunks >= PRUNE_CHUNKS else PRUNE_EVERY_MS / 1000)
@@ -251,9 +250,9 @@ class App(Tasks):
         return [self._view(row) for row in rows]
 
     def _view(self, row: tuple[Any, ...]) -> Job[Any]:
-        fields = list(row)
-        fields[4] = bool(fields[4])
-        return Job(*fields, seen_at=self.now(), _app=self)
+        names = Job.__match_args__[: len(row)]
+        fields: dict[str, Any] = dict(zip(names, row, strict=True))
+        return Job(**{**fields, "alone": bool(fields["alone"])}, seen_at=self.now(), _app=self)
 
     def attempts(self, identifier: int) -> list[Attempt]:
         """The attempts of a job that did not end well, oldest first."""

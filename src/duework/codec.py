@@ -7,6 +7,7 @@ names a class or a module; what cannot be read is an `InvalidArguments`, never a
 from __future__ import annotations
 
 import inspect
+import types
 import typing
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from duework.errors import InvalidArguments, PayloadTooLarge, UsageError
 
 PAYLOAD_LIMIT = 1024 * 1024
 DEPTH_LIMIT = 64
+_QUOTE, _BACKSLASH = b'"\\'
 
 
 def _encode_other(value: object) -> object:
@@ -64,11 +66,11 @@ def _depth(raw: bytes) -> int:
         if inside:
             if escaped:
                 escaped = False
-            elif byte == 0x5C:
+            elif byte == _BACKSLASH:
                 escaped = True
-            elif byte == 0x22:
+            elif byte == _QUOTE:
                 inside = False
-        elif byte == 0x22:
+        elif byte == _QUOTE:
             inside = True
         elif byte in b"[{":
             depth += 1
@@ -132,12 +134,12 @@ class ArgumentCodec:
         self._names = [p.name for p in parameters]
         fields: list[tuple[str, Any, Any]] = []
         for place, parameter in enumerate(parameters):
-            kind = hints.get(parameter.name, Any)
+            kind: Any = hints.get(parameter.name, Any)
             default: Any = parameter.default
             if parameter.kind is parameter.VAR_POSITIONAL:
-                kind, default = tuple[kind, ...], ()
+                kind, default = types.GenericAlias(tuple, (kind, ...)), ()
             elif parameter.kind is parameter.VAR_KEYWORD:
-                kind, default = dict[str, kind], {}
+                kind, default = types.GenericAlias(dict, (str, kind)), {}
             if default is parameter.empty:
                 fields.append((f"field_{place}", kind, msgspec.NODEFAULT))
             else:

@@ -62,7 +62,7 @@ def moment(when: Moment) -> int:
 
 def human(ms: int) -> str:
     """A short text of at most two units: '1h 5m', '12s', '250ms'."""
-    if ms < 1000:
+    if ms < _UNITS["s"]:
         return f"{ms}ms"
     rest, parts = ms, []
     for unit in ("d", "h", "m", "s"):

@@ -121,7 +121,7 @@ class Job(Generic[R]):
             pause(delay)
         raise WaitTimeout(f"job {self.id} has not settled in {timeout}")
 
-    async def await_(self, timeout: Duration | None = None) -> Job[R]:
+    async def await_(self, timeout: Duration | None = None) -> Job[R]:  # noqa: ASYNC109 - as `wait`
         """The same for async code."""
         for delay in self._looks(timeout):
             job = await asyncio.to_thread(self._settled)

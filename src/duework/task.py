@@ -138,7 +138,7 @@ def _options(known: Options, more: Mapping[str, Any]) -> Options:
     try:
         return replace(known, **more)
     except TypeError:
-        allowed = ", ".join(Options.__slots__)  # type: ignore[attr-defined]  # made by dataclass
+        allowed = ", ".join(Options.__slots__)
         unknown = ", ".join(sorted(more.keys() - set(allowed.split(", "))))
         raise UsageError(f"using() has no {unknown}; it takes: {allowed}") from None
 
@@ -165,7 +165,7 @@ class Task(Generic[P, R, C]):
         return result
 
     def using(self, **options: Any) -> Using[P, R]:
-        """Options for the next enqueue: delay, at, key, once, priority, queue, expires, serial, …"""
+        """Options for the next enqueue: delay, at, key, once, priority, queue, expires and so on."""
         return Using(self, _options(Options(), options))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:

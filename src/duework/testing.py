@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from duework.app import App
 from duework.clock import VirtualClock
@@ -45,7 +45,7 @@ class WorkerCrashed(BaseException):
 
 
 class Counter:
-    """Ids 1, 2, 3, …"""
+    """Ids 1, 2, 3 and so on."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -81,7 +81,7 @@ class Harness:
         self._lost: list[int] = []
         self.statements = 0
 
-    def __enter__(self) -> Harness:
+    def __enter__(self) -> Self:
         app = self.app
         self._before = (app._url, app._clock, app._engine)  # noqa: SLF001 - rebinding is the point
         app._url, app._clock, app._engine = self._temporary_url(), self.clock, None  # noqa: SLF001
@@ -152,7 +152,7 @@ class Harness:
         engine = self.app.engine
         real = engine.database
         fuse = Fuse(real, at)
-        engine.writer._database = fuse  # type: ignore[assignment]  # noqa: SLF001 - the seam is here
+        engine.writer._database = fuse  # noqa: SLF001 - the seam is here
         crashed = False
         try:
             self._on_loop(self._drain_or_crash(fuse))
@@ -220,7 +220,7 @@ class Harness:
 
         self._database_name = f"duework_{secrets.token_hex(8)}"
         with psycopg.connect(self._server, autocommit=True) as connection:
-            connection.execute(f'create database "{self._database_name}"')  # type: ignore[call-overload]  # our own name
+            connection.execute(f'create database "{self._database_name}"')
         base, _, query = self._server.partition("?")
         root = base.rpartition("/")[0]
         return f"{root}/{self._database_name}" + (f"?{query}" if query else "")
@@ -232,7 +232,7 @@ class Harness:
             import psycopg
 
             with psycopg.connect(self._server, autocommit=True) as connection:
-                connection.execute(f'drop database if exists "{self._database_name}" with (force)')  # type: ignore[call-overload]  # our own name
+                connection.execute(f'drop database if exists "{self._database_name}" with (force)')
 
 
 async def _end_everything() -> None:
@@ -261,7 +261,7 @@ class Fuse:
         self.crowded = False
 
     async def wait(self) -> None:
-        while not self.blown:
+        while not self.blown:  # noqa: ASYNC110 - it blows in another thread
             await asyncio.sleep(0.001)
 
     def step(self) -> None:

@@ -29,17 +29,12 @@ class Changes:
     changed: int = 0
 
 
-class Row(tuple[Any, ...]):
-    """A row of a user's query: by index, or by column name as an attribute."""
-
-    __slots__ = ()
-    _fields: tuple[str, ...] = ()
-
-
 @lru_cache(maxsize=512)
 def row_type(columns: tuple[str, ...]) -> Callable[[Sequence[Any]], Any]:
     """A tuple type with these columns as attributes; odd names are reached by index only."""
-    return namedtuple("Row", columns, rename=True)._make  # type: ignore[misc]  # made at run time
+    made: Any = namedtuple("Row", list(columns), rename=True)  # type: ignore[misc]  # noqa: PYI024 - named at run time
+    make: Callable[[Sequence[Any]], Any] = made._make
+    return make
 
 
 class Retryable(Exception):

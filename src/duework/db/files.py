@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from duework.db.database import Tx
 from duework.errors import Gone, Unavailable, UsageError
 
 NETWORK = re.compile(
@@ -169,7 +170,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         raise UsageError(message)
 
 
-def adopt_stdlib(connection: Any, path: Path) -> Any:
+def adopt_stdlib(connection: Any, path: Path) -> Tx:
     """A transaction on a stdlib `sqlite3` connection, allowed while we have not opened the file."""
     import sqlite3
 

@@ -203,7 +203,7 @@ class SqliteDatabase:
         self._changes = connection.total_changes()
         return SqliteTx(connection)
 
-    def commit(self, tx: Tx) -> None:
+    def commit(self, tx: Tx) -> None:  # noqa: ARG002 - there is one writer
         connection = self._write_connection()
         try:
             if connection.total_changes() == self._changes:
@@ -220,7 +220,7 @@ class SqliteDatabase:
             self._seen_version = version
             self._foreign_until = monotonic() + 0.1
 
-    def rollback(self, tx: Tx) -> None:
+    def rollback(self, tx: Tx) -> None:  # noqa: ARG002 - there is one writer
         connection = self._writer
         if connection is None or not connection.in_transaction:
             return
@@ -366,9 +366,9 @@ class SqliteDatabase:
             for connection in self._readers:
                 connection.close(force=True)
             self._readers.clear()
-        for connection in (self._writer, self._pulse):
-            if connection is not None:
-                connection.close(force=True)
+        for single in (self._writer, self._pulse):
+            if single is not None:
+                single.close(force=True)
         self._writer = self._pulse = None
 
     def _check_fork(self) -> None:
@@ -414,7 +414,7 @@ def parse(url: str) -> tuple[Path, dict[str, list[str]]]:
     """The file of `sqlite:///relative.db`, `sqlite:////absolute.db`."""
     parts = urlsplit(url)
     if parts.netloc or not parts.path.strip("/"):
-        message = f"cannot read {url!r}: write sqlite:///work.db, or sqlite:////var/lib/work.db for an absolute path"
+        message = f"cannot read {url!r}: write sqlite:///work.db, or sqlite:////var/lib/work.db"
         raise UsageError(message)
     return Path(unquote(parts.path[1:])).absolute(), parse_qs(parts.query, keep_blank_values=True)
 

@@ -33,7 +33,7 @@ class Bell:
             for folder in (self._folder.parent, self._folder):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if folder.stat().st_uid != os.getuid():
-                    raise OSError("the doorbell's folder belongs to somebody else")  # noqa: TRY301
+                    raise OSError("the doorbell's folder belongs to somebody else")
             path = str(self._folder / f"{worker:x}")
             listener.bind(path)
         except OSError:

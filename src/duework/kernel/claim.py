@@ -14,7 +14,7 @@ from typing import Any
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
-from duework.kernel.job import Claimed, Ending, JobId, Reaction
+from duework.kernel.job import Claimed, Ending, JobId, Kind, Reaction
 from duework.kernel.lanes import Lane, Lanes, Q
 from duework.kernel.settle import settle
 
@@ -158,7 +158,8 @@ def _claimed(rows: list[tuple[Any, ...]], lane: Lane) -> list[Claimed]:
     # The order in which an update returns its rows is not promised; ids rise with time.
     rows.sort(key=lambda row: (row[6], row[0]))
     name = lane.name
-    return [Claimed(*row, name.queue, name.priority, bool(name.alone)) for row in rows]
+    more: tuple[Any, ...] = (name.queue, name.priority, bool(name.alone))
+    return [Claimed(*(*row, *more)) for row in rows]
 
 
 def _drop_expired(
@@ -218,7 +219,7 @@ def recover(
     endings: dict[int, Ending] = {}
     for identifier, fence, worker, task in rows:
         gone = worker in dead or crashed(worker)
-        kind = "crashed" if gone else "lost"
+        kind: Kind = "crashed" if gone else "lost"
         why = "its worker died" if gone else "its worker did not extend the lease in time"
         endings[identifier] = Ending(
             *(JobId(identifier), fence, worker, kind),
@@ -236,7 +237,7 @@ def recover(
 
 
 def _unwatched(
-    identifier: int, fence: int, worker: int, kind: Any, why: str
+    identifier: int, fence: int, worker: int, kind: Kind, why: str
 ) -> Callable[[Exception], Ending]:
     """A reaction that fails must not keep the row from ending."""
 

@@ -102,12 +102,15 @@ class Engine:
         ]
 
     def pause(self, tx: Tx, queues: list[str]) -> Sequence[None]:
-        return [lanes.pause(tx, queue) for queue in queues]
+        for queue in queues:
+            lanes.pause(tx, queue)
+        return [None for _ in queues]
 
     def resume(self, tx: Tx, queues: list[str]) -> Sequence[None]:
-        done = [lanes.resume(tx, queue) for queue in queues]
+        for queue in queues:
+            lanes.resume(tx, queue)
         self.ring_after(tx)
-        return done
+        return [None for _ in queues]
 
     def react(self, tx: Tx, row: Held, ending: Ending) -> None:
         if self.reactor is not None:

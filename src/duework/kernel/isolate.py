@@ -254,7 +254,7 @@ class _Jobs:
     def __init__(self, jobs: list[NewJob]) -> None:
         self.jobs = jobs
 
-    def __call__(self, tx: Any) -> None:
+    def __call__(self, tx: Any) -> None:  # noqa: ARG002 - never called
         raise AssertionError("effects of an isolated task are run by its parent")
 
 

@@ -49,7 +49,7 @@ class Keeper:
         )
         self._thread = threading.Thread(target=self._serve, name="duework-keeper", daemon=True)
         # The loop's side of the watch: how to reach it, whether it answered, what it runs.
-        self.poke: Callable[[Callable[[], None]], None] | None = None
+        self.poke: Callable[[Callable[[], None]], object] | None = None
         self.current: Callable[[], str | None] = lambda: None
         self._loop_thread = threading.get_ident()
         self._poked = 0.0

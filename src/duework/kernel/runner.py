@@ -77,7 +77,7 @@ class Runner:
         deadline = monotonic + task.timeout_ms / 1000
         return Attempt(job, task, run, args, kwargs, now, deadline)
 
-    def conclude(
+    def conclude(  # noqa: PLR0911 - one return for each outcome
         self, attempt: Attempt, value: Any, error: BaseException | None, now: int
     ) -> Ending:
         """What the call gave back, as an ending."""

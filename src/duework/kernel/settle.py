@@ -115,7 +115,7 @@ def _settle_one(
             ended = _with_effects(tx, ending)
             apply(tx, row, ended, now=now, lanes=lanes, react=react)
             if (monotonic() - started) * 1000 > EFFECT_LIMIT_MS:
-                raise DatabaseError(f"its effects took more than {EFFECT_LIMIT_MS} ms")  # noqa: TRY301 - undoes them
+                raise DatabaseError(f"its effects took more than {EFFECT_LIMIT_MS} ms")
     except Retryable:
         raise
     except Exception as error:

@@ -117,7 +117,7 @@ class Definition:
 
 
 def _kept(length: Duration | None) -> int | None:
-    return None if length in FOR_EVER else milliseconds(length)  # type: ignore[arg-type]  # not None
+    return None if length in FOR_EVER else milliseconds(length)
 
 
 def _takes_run(function: Callable[..., Any]) -> bool:
