@@ -1,0 +1,169 @@
+"""The kernel's verbs for tests: one transaction each, time and ids given, rows to look at.
+
+k = Kernel(url)
+[job] = k.enqueue(k.new("greet"))
+[held] = k.claim("greet")
+k.settle(k.done(held))
+assert k.row(job.id).state == "done"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from duework.db import migrate
+from duework.db.database import Tx
+from duework.db.urls import open_database
+from duework.db.writer import Writer
+from duework.kernel import claim as claims
+from duework.kernel import jobs, settle
+from duework.kernel.claim import Want
+from duework.kernel.job import Claimed, Ending, Enqueued, Held, Kind, LaneName, NewJob
+from duework.kernel.lanes import Lanes
+from duework.testing import Counter
+
+START = 1_800_000_000_000
+ME, OTHER = 101, 202
+LEASE = 15_000
+
+
+@dataclass
+class Event:
+    """A reaction that ran inside a settle."""
+
+    job: int
+    kind: Kind
+
+
+class Kernel:
+    """Verbs bound to one database; each call is a transaction of its own."""
+
+    def __init__(self, url: str) -> None:
+        self.database = open_database(url, "power")
+        migrate.migrate(self.database, [migrate.kernel_steps(self.database.kind)])
+        self.writer = Writer(self.database)
+        self.lanes = Lanes()
+        self.ids = Counter()
+        self.now = START
+        self.reacted: list[Event] = []
+        self.on_react: Callable[[Tx, Held, Ending], None] | None = None
+        self.immortal: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.close()
+        self.database.close()
+
+    def react(self, tx: Tx, row: Held, ending: Ending) -> None:
+        self.reacted.append(Event(row.id, ending.kind))
+        if self.on_react is not None:
+            self.on_react(tx, row, ending)
+
+    def run(self, function: Callable[[Tx], Any]) -> Any:
+        """Any function, in one transaction through the writer."""
+        return self.writer.call(lambda tx, items: [function(tx) for _ in items], [None])[0]
+
+    @contextmanager
+    def reading(self) -> Iterator[Tx]:
+        with self.database.reading() as tx:
+            yield tx
+
+    # --- verbs
+
+    def new(
+        self, task: str = "greet", /, *, queue: str = "default", priority: int = 0, **more: Any
+    ) -> NewJob:
+        more.setdefault("payload", "{}")
+        more.setdefault("at", self.now)
+        return NewJob(lane=LaneName(queue, task, priority), **more)
+
+    def enqueue(self, *new: NewJob) -> list[Enqueued]:
+        def verb(tx: Tx) -> list[Enqueued]:
+            return jobs.enqueue(tx, new, ids=self.ids, lanes=self.lanes, now=self.now)  # type: ignore[arg-type]
+
+        return self.run(verb)
+
+    def want(self, *tasks: str, free: int = 100, worker: int = ME, **more: Any) -> Want:
+        return Want(worker, LEASE, dict.fromkeys(tasks, "async"), {"async": free}, **more)
+
+    def claim(self, *tasks: str, free: int = 100, worker: int = ME, **more: Any) -> list[Claimed]:
+        return self.claim_as(self.want(*tasks, free=free, worker=worker, **more)).jobs
+
+    def claim_as(self, want: Want) -> claims.Claim:
+        def verb(tx: Tx) -> claims.Claim:
+            return claims.claim(tx, want, now=self.now, lanes=self.lanes, react=self.react)
+
+        return self.run(verb)
+
+    def ending(self, held: Claimed, kind: Kind, worker: int = ME, **more: Any) -> Ending:
+        return Ending(held.id, held.fence, worker, kind, **more)
+
+    def done(self, held: Claimed, worker: int = ME, **more: Any) -> Ending:
+        more.setdefault("result", "null")
+        return self.ending(held, "done", worker, **more)
+
+    def settle(self, *endings: Ending) -> list[Ending | None]:
+        def verb(tx: Tx) -> list[Ending | None]:
+            return settle.settle(tx, endings, now=self.now, lanes=self.lanes, react=self.react)
+
+        return self.run(verb)
+
+    def extend(self, *held: Claimed, worker: int = ME) -> list[int]:
+        leases = [(each.id, each.fence) for each in held]
+        return self.run(lambda tx: claims.extend(tx, leases, worker=worker, until=self.now + LEASE))
+
+    def recover(
+        self, *, crashed: bool = True, dead: Sequence[int] = (), take_over: bool = True
+    ) -> list[Ending]:
+        def verb(tx: Tx) -> list[Ending]:
+            return claims.recover(
+                tx,
+                now=self.now,
+                lanes=self.lanes,
+                react=self.react,
+                crashed=lambda _: crashed,
+                immortal=self.immortal.__contains__,
+                dead=dead,
+                take_over=take_over,
+            )
+
+        return self.run(verb)
+
+    def cancel(self, *wanted: int, why: str = "not wanted") -> list[str]:
+        def verb(tx: Tx) -> list[str]:
+            return jobs.cancel(
+                tx, wanted, why=why, now=self.now, lanes=self.lanes, react=self.react
+            )
+
+        return self.run(verb)
+
+    def revive(self, *wanted: int) -> list[str]:
+        return self.run(lambda tx: jobs.revive(tx, wanted, now=self.now))
+
+    def prune(self, chunk: int = 1000) -> int:
+        return self.run(lambda tx: jobs.prune(tx, now=self.now, chunk=chunk))
+
+    # --- looking
+
+    def row(self, job: int) -> Held:
+        with self.reading() as tx:
+            return settle.held(tx, [job], lock=False)[job]
+
+    def rows(self) -> list[Held]:
+        with self.reading() as tx:
+            found = tx.read("select id from duework_job order by id")
+            by_id = settle.held(tx, [each.id for each in found], lock=False)
+        return [by_id[key] for key in sorted(by_id)]
+
+    def read(self, sql: str, **values: Any) -> list[Any]:
+        with self.reading() as tx:
+            return tx.read(sql, **values)
+
+    @staticmethod
+    def but(job: NewJob, **changes: Any) -> NewJob:
+        return replace(job, **changes)
