@@ -250,7 +250,7 @@ class App(Tasks):
         return [self._view(row) for row in rows]
 
     def _view(self, row: tuple[Any, ...]) -> Job[Any]:
-        names = Job.__match_args__[: len(row)]
+        names = Job.__struct_fields__[: len(row)]
         fields: dict[str, Any] = dict(zip(names, row, strict=True))
         return Job(**{**fields, "alone": bool(fields["alone"])}, seen_at=self.now(), _app=self)
 

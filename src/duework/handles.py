@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
 
 from duework.clock import as_datetime, monotonic, pause
 from duework.codec import decode
@@ -36,8 +38,7 @@ class Attempt:
     error: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Job(Generic[R]):
+class Job(msgspec.Struct, Generic[R], frozen=True):
     """A job as it was when it was looked at; `refresh()` looks again."""
 
     id: JobId
@@ -66,7 +67,10 @@ class Job(Generic[R]):
     # Whether an enqueue found this job instead of making it.
     existed: bool = False
     seen_at: int = 0
-    _app: App | None = field(default=None, repr=False, compare=False)
+    _app: Any = None
+
+    def __repr__(self) -> str:
+        return f"<job {self.id} {self.task} {self.phase}>"
 
     @property
     def phase(self) -> Phase:
@@ -149,7 +153,8 @@ class Job(Generic[R]):
     def _of(self) -> App:
         if self._app is None:
             raise Error("this job is not bound to an App")
-        return self._app
+        app: App = self._app
+        return app
 
 
 class Queue:

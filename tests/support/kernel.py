@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
+
+import msgspec
 
 from duework.db import migrate
 from duework.db.database import Tx
@@ -166,4 +168,4 @@ class Kernel:
 
     @staticmethod
     def but(job: NewJob, **changes: Any) -> NewJob:
-        return replace(job, **changes)
+        return msgspec.structs.replace(job, **changes)

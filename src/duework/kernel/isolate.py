@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -96,9 +96,7 @@ def call(attempt: Attempt, host: Host, worker: int, chance: float) -> Ending:
         *(host.now(), chance, task.policy.cpu_seconds, task.policy.memory_mb),
     )
     ours, theirs = multiprocessing.Pipe()
-    process = _context([task]).Process(
-        target=_child, args=(theirs, _encode(asdict(spec))), daemon=True
-    )
+    process = _context([task]).Process(target=_child, args=(theirs, _encode(spec)), daemon=True)
     with _starting, _marked_environment():
         process.start()
     theirs.close()
@@ -296,7 +294,7 @@ def _frame(ending: Ending) -> dict[str, Any]:
             values = dict(effect.values)
             effects.append({"kind": "write", "sql": effect.sql, "values": values, "rows": rows})
         elif isinstance(effect, _Jobs):
-            effects.append({"kind": "jobs", "jobs": [asdict(job) for job in effect.jobs]})
+            effects.append({"kind": "jobs", "jobs": effect.jobs})
         else:
             why = "run.commit(function) cannot leave a process of its own: use run.write or run.enqueue"
             return _frame(ending.but(kind="failed", error=why, effects=()))

@@ -7,8 +7,10 @@ and the time, by `phase` here and by one fragment of SQL; nothing has to move a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NewType
+
+import msgspec
 
 from duework.db.database import Tx
 
@@ -42,8 +44,7 @@ DAY = 86_400_000
 KEEP = 7 * DAY
 
 
-@dataclass(frozen=True, slots=True)
-class LaneName:
+class LaneName(msgspec.Struct, frozen=True):
     """What jobs have in common that are interchangeable for admission."""
 
     queue: str
@@ -54,8 +55,7 @@ class LaneName:
     alone: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
+class NewJob(msgspec.Struct, frozen=True):
     """A job to be enqueued. Times are given; the id is drawn when it is written."""
 
     lane: LaneName
@@ -71,16 +71,14 @@ class NewJob:
     owner: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueued:
+class Enqueued(msgspec.Struct, frozen=True):
     """What came of a `NewJob`: its id, or that of the job that was there already."""
 
     id: JobId
     existed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(msgspec.Struct, frozen=True):
     """A job this worker holds until its lease ends, and the fence that proves it."""
 
     id: JobId
@@ -106,8 +104,7 @@ Kind = Literal["done", "retry", "snooze", "failed", "cancelled", "crashed", "los
 Effect = Callable[[Tx], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """How one attempt ended, as settle is told. Policy has been applied; only storing is left."""
 
     id: JobId
@@ -126,12 +123,12 @@ class Ending:
     immortal: bool = False
     effects: tuple[Effect, ...] = ()
     # What an effect or a reaction that failed makes of the attempt.
-    fallback: Callable[[Exception], Ending] | None = field(default=None, compare=False)
+    fallback: Callable[[Exception], Ending] | None = None
     # Whether somebody wants to react inside the settle.
     watched: bool = False
 
     def but(self, **changes: Any) -> Ending:
-        return replace(self, **changes)
+        return msgspec.structs.replace(self, **changes)
 
 
 @dataclass(slots=True)

@@ -7,8 +7,10 @@ by a process for as long as it lives, once the transaction that made it has comm
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
@@ -39,7 +41,7 @@ class Lanes:
         """The lane's number; makes the lane if it is new."""
         if (known := self._known.get(name)) is not None:
             return known
-        values = asdict(name)
+        values = msgspec.structs.asdict(name)
         while not (rows := tx.query(Q.lane_ids, values)):
             tx.query(Q.new_lane, {**values, "forever": FOREVER})
         number = int(rows[0][-1])

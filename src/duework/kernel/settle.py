@@ -9,8 +9,9 @@ written. This is the only place that maps an ending to a row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from duework.clock import FOREVER, monotonic
 from duework.codec import checksum, encode
@@ -229,7 +230,7 @@ def _after_crash(
 
 
 def _solitary(name: LaneName) -> LaneName:
-    return replace(name, alone=1)
+    return msgspec.structs.replace(name, alone=1)
 
 
 def _tell_waiting(
