@@ -28,7 +28,7 @@ from duework.kernel.bell import Bell
 from duework.kernel.engine import PRUNE_TASK, Engine, Settings, prune_round
 from duework.kernel.facts import Fact
 from duework.kernel.isolate import isolated
-from duework.kernel.job import Ending, Enqueued, Held, LaneName, NewJob
+from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, Held, LaneName, NewJob
 from duework.kernel.lanes import Q
 from duework.kernel.outcomes import Snooze
 from duework.kernel.tasks import Definition, Policy, Registry, check_name
@@ -112,7 +112,7 @@ class App(Tasks):
             report = prune_round(self.engine, PRUNE_CHUNKS)
             return Snooze(0 if report.chunks >= PRUNE_CHUNKS else PRUNE_EVERY_MS / 1000)
 
-        chosen = Policy(queue="duework", immortal=True, keep=0)
+        chosen = Policy(queue=OWN_QUEUE, immortal=True, keep=0)
         self.registry.add(Definition(PRUNE_TASK, prune, chosen))
 
     # --- the database
@@ -304,7 +304,7 @@ class App(Tasks):
         return Worker(engine, self.settings, queues)
 
     def _arm_housekeeping(self, engine: Engine) -> None:
-        lane = LaneName("duework", PRUNE_TASK)
+        lane = LaneName(OWN_QUEUE, PRUNE_TASK)
         prune = NewJob(lane, "{}", engine.clock.now() + PRUNE_EVERY_MS, key="prune")
         engine.writer.call(engine.enqueue, [prune])
 

@@ -128,7 +128,7 @@ class Kernel:
                 now=self.now,
                 lanes=self.lanes,
                 react=self.react,
-                crashed=lambda _: crashed,
+                crashed=lambda _, __: crashed,
                 immortal=self.immortal.__contains__,
                 dead=dead,
                 take_over=take_over,

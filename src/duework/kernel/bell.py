@@ -10,8 +10,9 @@ import contextlib
 import hashlib
 import os
 import socket
-import tempfile
 from pathlib import Path
+
+from duework.kernel.ledger import runtime_folder
 
 
 class Bell:
@@ -19,8 +20,9 @@ class Bell:
 
     def __init__(self, inode: tuple[int, int]) -> None:
         name = hashlib.sha256(repr(inode).encode()).hexdigest()[:16]
-        base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
-        self._folder = Path(base) / f"duework-{os.getuid()}" / name
+        self._folder: Path | None = None
+        with contextlib.suppress(OSError):
+            self._folder = runtime_folder() / name
         self._sender: socket.socket | None = None
         self._mine: str | None = None
         self._seen = 0
@@ -28,12 +30,11 @@ class Bell:
 
     def listen(self, worker: int) -> socket.socket | None:
         """A socket that becomes readable when somebody rings; None if there can be none."""
+        if self._folder is None:
+            return None
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
-            for folder in (self._folder.parent, self._folder):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                if folder.stat().st_uid != os.getuid():
-                    raise OSError("the doorbell's folder belongs to somebody else")
+            self._folder.mkdir(mode=0o700, exist_ok=True)
             path = str(self._folder / f"{worker:x}")
             listener.bind(path)
         except OSError:
@@ -46,6 +47,7 @@ class Bell:
         if self._mine is not None:
             with contextlib.suppress(OSError):
                 Path(self._mine).unlink()
+                Path(self._mine).parent.rmdir()
             self._mine = None
         if self._sender is not None:
             self._sender.close()
@@ -53,6 +55,8 @@ class Bell:
 
     def ring(self) -> None:
         """Wake every other worker of this file."""
+        if self._folder is None:
+            return
         try:
             changed = os.stat(self._folder).st_mtime_ns
         except OSError:
@@ -60,7 +64,8 @@ class Bell:
         if changed != self._seen:
             self._seen = changed
             names = os.listdir(self._folder)
-            self._others = [p for n in names if (p := str(self._folder / n)) != self._mine]
+            folder = self._folder
+            self._others = [path for each in names if (path := str(folder / each)) != self._mine]
         if not self._others:
             return
         if self._sender is None:

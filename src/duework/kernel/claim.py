@@ -14,7 +14,7 @@ from typing import Any
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
-from duework.kernel.job import Claimed, Ending, JobId, Kind, Reaction
+from duework.kernel.job import OWN_QUEUE, Claimed, Ending, JobId, Kind, LaneName, Reaction
 from duework.kernel.lanes import Lane, Lanes, Q
 from duework.kernel.settle import settle
 
@@ -34,8 +34,16 @@ class Want:
     free: Mapping[str, int]
     # Whether it may take one more job that has to run alone.
     alone: int = 1
+    # Only these queues; None is all. The engine's own is always served.
+    queues: frozenset[str] | None = None
     queue_limits: Mapping[str, int] = field(default_factory=dict)
     task_limits: Mapping[str, int] = field(default_factory=dict)
+
+    def serves(self, lane: LaneName) -> bool:
+        """Whether this process visits the lane at all."""
+        if lane.task not in self.pools:
+            return False
+        return self.queues is None or lane.queue in self.queues or lane.queue == OWN_QUEUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +92,7 @@ def _admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:
     found = [
         lane
         for lane in everything
-        if lane.head is not None
-        and lane.head <= now
-        and lane.due <= now
-        and lane.name.task in want.pools
+        if lane.head is not None and lane.head <= now and lane.due <= now and want.serves(lane.name)
     ]
     found.sort(key=lambda lane: (-lane.name.priority, lane.head, lane.id))
     return found
@@ -188,7 +193,7 @@ def _next_due(tx: Tx, everything: Sequence[Lane], want: Want, now: int) -> int:
     times = [
         max(lane.head, lane.due)
         for lane in everything
-        if lane.head is not None and lane.name.task in want.pools
+        if lane.head is not None and want.serves(lane.name)
     ]
     later = [time for time in times if time > now]
     lease_end = tx.query(Q.next_lease_end, {})[0][0]
@@ -197,8 +202,9 @@ def _next_due(tx: Tx, everything: Sequence[Lane], want: Want, now: int) -> int:
     return min(later, default=FOREVER)
 
 
-# Whether the holder of a lease that ended has crashed; a pause or a partition is no crash.
-Verdict = Callable[[int], bool]
+# (worker, job): whether that attempt's process crashed under it. A pause or a partition is no crash,
+# and a job that was claimed but not started has nothing to do with one.
+Verdict = Callable[[int, int], bool]
 
 
 def recover(
@@ -218,9 +224,9 @@ def recover(
         rows += tx.query(Q.leases_of, {"workers": list(dead), "wanted": RECOVER})
     endings: dict[int, Ending] = {}
     for identifier, fence, worker, task in rows:
-        gone = worker in dead or crashed(worker)
+        gone = crashed(worker, identifier)
         kind: Kind = "crashed" if gone else "lost"
-        why = "its worker died" if gone else "its worker did not extend the lease in time"
+        why = "its worker died while it ran" if gone else "its worker lost the lease"
         endings[identifier] = Ending(
             *(JobId(identifier), fence, worker, kind),
             error=why,

@@ -40,6 +40,9 @@ TRANSITIONS: tuple[tuple[str, State | None, State | None], ...] = (
 # The third crash of an attempt that ran alone makes a job poison.
 POISON = 3
 
+# The queue of the engine's own housekeeping.
+OWN_QUEUE = "duework"
+
 DAY = 86_400_000
 KEEP = 7 * DAY
 

@@ -162,13 +162,9 @@ class Registry:
         known = self._tasks.get(name)
         return known is not None and known.policy.immortal
 
-    def pools(self, queues: set[str] | None = None) -> dict[str, str]:
-        """Task to pool, for the tasks that may be claimed here."""
-        return {
-            name: task.pool
-            for name, task in self._tasks.items()
-            if queues is None or task.policy.queue in queues or task.policy.immortal
-        }
+    def pools(self) -> dict[str, str]:
+        """Task to the kind of slot that runs it."""
+        return {name: task.pool for name, task in self._tasks.items()}
 
     def task_limits(self) -> dict[str, int]:
         return {

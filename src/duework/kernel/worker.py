@@ -20,7 +20,7 @@ from duework.db.database import Tx
 from duework.errors import Error, Gone
 from duework.kernel import isolate, liveness
 from duework.kernel.alarm import Alarm
-from duework.kernel.claim import Claim, Want, claim, excuse, marked, recover
+from duework.kernel.claim import Claim, Verdict, Want, claim, excuse, marked, recover
 from duework.kernel.engine import Engine, Settings
 from duework.kernel.facts import (
     ClockStepped,
@@ -38,6 +38,7 @@ from duework.kernel.facts import (
 from duework.kernel.job import Claimed, Effect, Ending, NewJob
 from duework.kernel.keeper import Keeper
 from duework.kernel.lanes import Q
+from duework.kernel.ledger import Ledger, forget, started
 from duework.kernel.liveness import Process
 from duework.kernel.pools import Threads
 from duework.kernel.runner import Attempt, Runner, TimedOut
@@ -112,7 +113,7 @@ class Worker:
         self.engine = engine
         self.settings = settings or Settings()
         self.id = secrets.randbits(62)
-        self._queues = queues
+        self._queues = None if queues is None else frozenset(queues)
         self._process = liveness.this_process(self.id, engine.clock.now())
         self._known = False
         self._runner = Runner(engine.registry, self, self.id, engine.chance)
@@ -126,6 +127,8 @@ class Worker:
         self._excused: list[tuple[int, int]] = []
         self._progress: dict[int, tuple[Any, ...]] = {}
         self._progress_at = 0.0
+        slots = self.settings
+        self._ledger = Ledger(2 * (slots.async_slots + slots.thread_slots) + 16)
         self._steps = StepWatch(engine, self.settings.lease_ms)
         self._rung = True
         self._hungry: frozenset[str] = frozenset()
@@ -211,6 +214,7 @@ class Worker:
         self.engine.tell(
             WorkerStarted(self.id, self._process.pid, len(self.engine.registry.names()))
         )
+        self._ledger.open(self.id)
         self._alarm.start()
         keeper.start()
         sweeper = asyncio.create_task(self._sweep_forever())
@@ -222,6 +226,7 @@ class Worker:
             self._alarm.close()
             released = await self._hand_back()
             keeper.stop()
+            self._ledger.close()
             self._threads.close()
             self._processes.close()
             self.engine.tell(WorkerStopped(self.id, released))
@@ -326,7 +331,8 @@ class Worker:
             return None
         registry = self.engine.registry
         want = Want(
-            *(self.id, self.settings.lease_ms, registry.pools(self._queues), free),
+            *(self.id, self.settings.lease_ms, registry.pools(), free),
+            queues=self._queues,
             alone=1 - self._used["alone"],
             queue_limits=registry.queue_limits,
             task_limits=registry.task_limits(),
@@ -356,9 +362,7 @@ class Worker:
         for job, fence, why in marks:
             self._interrupt(job, fence, why)
         self._tell_unknown(lanes, want)
-        times = [
-            max(lane.head, lane.due) for lane in lanes if lane.head and lane.name.task in want.pools
-        ]
+        times = [max(lane.head, lane.due) for lane in lanes if lane.head and want.serves(lane.name)]
         if lease_end is not None:
             times.append(max(lease_end, now + self._steps.hold_ends_in()))
         self._next_due = min((t for t in times if t > now), default=FOREVER)
@@ -394,7 +398,7 @@ class Worker:
             now=now,
             lanes=engine.lanes,
             react=engine.react,
-            crashed=_verdicts(workers, self.id),
+            crashed=_verdicts(workers, self.id, turn.dead),
             immortal=engine.registry.immortal,
             dead=turn.dead,
             take_over=turn.take_over,
@@ -421,7 +425,9 @@ class Worker:
             self.engine.ring()
         if result.claim is None or turn.want is None:
             return
-        self._dead -= set(turn.dead)
+        for worker in turn.dead:
+            self._dead.discard(worker)
+            forget(worker)
         self._learn(result.workers)
         taken = result.claim.jobs
         self._hungry = result.claim.hungry
@@ -482,6 +488,7 @@ class Worker:
             self._start_async(attempt)
         elif pool == "thread":
             attempt.interrupt = attempt.run._stop  # noqa: SLF001 - ours
+            self._ledger.start(job.id)
             self._threads.submit(attempt)
         else:
             self._processes.submit(attempt)
@@ -507,6 +514,7 @@ class Worker:
 
     async def _call_async(self, attempt: Attempt) -> None:
         value, error = None, None
+        self._ledger.start(attempt.job.id)
         try:
             if attempt.task.takes_run:
                 value = await attempt.task.function(attempt.run, *attempt.args, **attempt.kwargs)
@@ -527,6 +535,7 @@ class Worker:
 
     def _finish(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
         """The call is over; unless somebody has decided about it meanwhile, say how it ended."""
+        self._ledger.finish(attempt.job.id)
         if attempt.over:
             return
         attempt.over = True
@@ -679,14 +688,24 @@ class Worker:
         return [None for _ in turns]
 
 
-def _verdicts(workers: Sequence[Process], me: int) -> Callable[[int], bool]:
-    """Whether the holder of a lease that ended has crashed, as far as can be told from here."""
+def _verdicts(workers: Sequence[Process], me: int, dead: Sequence[int]) -> Verdict:
+    """Whether an attempt's process crashed under it, as far as can be told from here."""
     known = {process.id: process for process in workers}
+    ledgers: dict[int, frozenset[int] | None] = {}
 
-    def crashed(worker: int) -> bool:
+    def crashed(worker: int, job: int) -> bool:
+        if worker == me:
+            return False
         process = known.get(worker)
-        if process is None or worker == me:
-            return worker != me
-        return liveness.verdict(process) in {"dead", "elsewhere"}
+        # A rebooted machine killed everything on it: nobody's fault.
+        if process is not None and liveness.verdict(process) == "rebooted":
+            return False
+        fate = "dead" if worker in dead or process is None else liveness.verdict(process)
+        if fate == "dead":
+            if worker not in ledgers:
+                ledgers[worker] = started(worker)
+            running = ledgers[worker]
+            return running is None or job in running
+        return fate == "elsewhere"
 
     return crashed

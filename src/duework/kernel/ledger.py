@@ -1,0 +1,97 @@
+"""What a process has started and not finished, where a survivor can read it after `kill -9`.
+
+A small file in memory shared with the kernel of the system: one number per running attempt, written
+when it starts and cleared when it ends. It survives the process, not the machine, which is all that is
+asked of it: a crash is charged to the attempts that were running, and to no other that was claimed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import struct
+import tempfile
+from pathlib import Path
+
+_NUMBER = struct.Struct("<q")
+_SIZE = _NUMBER.size
+
+
+def runtime_folder() -> Path:
+    """A folder of this user's own for sockets and ledgers; `OSError` if somebody else laid it."""
+    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    folder = Path(base) / f"duework-{os.getuid()}"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.stat().st_uid != os.getuid() or folder.is_symlink():
+        raise OSError(f"{folder} belongs to somebody else")
+    return folder
+
+
+def _path(worker: int) -> Path:
+    return runtime_folder() / f"{worker:x}.started"
+
+
+class Ledger:
+    """The running attempts of one worker; one that is not opened notes nothing."""
+
+    def __init__(self, slots: int) -> None:
+        self._places: dict[int, int] = {}
+        self._free = list(range((slots + 1) * _SIZE - _SIZE, 0, -_SIZE))
+        self._map: mmap.mmap | None = None
+        self._file: Path | None = None
+        self._size = (slots + 1) * _SIZE
+
+    def open(self, worker: int) -> None:
+        """From now on others can read it; without a place for it, they know nothing."""
+        with contextlib.suppress(OSError):
+            self._create(_path(worker), self._size)
+
+    def _create(self, path: Path, size: int) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(path, flags, 0o600)
+        try:
+            os.ftruncate(handle, size)
+            self._map = mmap.mmap(handle, size)
+            self._file = path
+        finally:
+            os.close(handle)
+
+    def start(self, job: int) -> None:
+        if self._map is None:
+            return
+        if not self._free:
+            # More attempts than slots, by ones that would not stop: it cannot tell any more.
+            _NUMBER.pack_into(self._map, 0, 1)
+            return
+        place = self._places[job] = self._free.pop()
+        _NUMBER.pack_into(self._map, place, job)
+
+    def finish(self, job: int) -> None:
+        place = self._places.pop(job, None)
+        if place is not None and self._map is not None:
+            _NUMBER.pack_into(self._map, place, 0)
+            self._free.append(place)
+
+    def close(self) -> None:
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
+
+def started(worker: int) -> frozenset[int] | None:
+    """What a dead worker of this host was running; None if that cannot be told."""
+    try:
+        raw = _path(worker).read_bytes()
+    except OSError:
+        return None
+    numbers = [number for (number,) in _NUMBER.iter_unpack(raw)]
+    return None if not numbers or numbers[0] else frozenset(numbers) - {0}
+
+
+def forget(worker: int) -> None:
+    """Its leases are written off: nobody needs to know any more."""
+    with contextlib.suppress(OSError):
+        _path(worker).unlink()
