@@ -54,12 +54,13 @@ where j.id = e.id and j.fence = e.fence and j.worker = e.worker and j.linked = 0
 update duework_job j
 set state = e.state, due = e.due, worker = null, lane = e.lane, failures = e.failures,
     crashes = e.crashes, result = e.result, error = e.error, payload = e.payload,
-    checksum = e.checksum, again = null, marked = null, progress = e.progress, settled = e.settled
+    checksum = e.checksum, again = e.again, marked = null, progress = e.progress, settled = e.settled
 from unnest(:state::text[], :due::bigint[], :lane::bigint[], :failures::bigint[],
             :crashes::bigint[], :result::text[], :error::text[], :payload::text[],
-            :checksum::bigint[], :progress::text[], :settled::bigint[], :id::bigint[])
-     as e (state, due, lane, failures, crashes, result, error, payload, checksum, progress,
-           settled, id)
+            :checksum::bigint[], :again::text[], :progress::text[], :settled::bigint[],
+            :id::bigint[])
+     as e (state, due, lane, failures, crashes, result, error, payload, checksum, again,
+           progress, settled, id)
 where j.id = e.id
 
 -- name: delete

@@ -163,7 +163,7 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
         due = FOREVER if waits else now
         values = (
             *("open", due, row.lane, 0, 0, None, row.error),
-            *(row.payload, row.checksum, None, None, row.id),
+            *(row.payload, row.checksum, None, None, None, row.id),
         )
         tx.bulk(Q.rewrite, [values])
         answers.append("revived")

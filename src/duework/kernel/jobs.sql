@@ -189,7 +189,7 @@ order by id
 update duework_job
 set state = :state, due = :due, worker = null, lane = :lane, failures = :failures,
     crashes = :crashes, result = :result, error = :error, payload = :payload,
-    checksum = :checksum, again = null, marked = null, progress = :progress, settled = :settled
+    checksum = :checksum, again = :again, marked = null, progress = :progress, settled = :settled
 where id = :id
 
 -- name: delete

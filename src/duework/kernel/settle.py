@@ -182,7 +182,7 @@ def _changed(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> tu
     state: State = "open"
     due, lane, failures, crashes = ending.due, row.lane, row.failures, row.crashes
     result, error, settled = row.result, row.error, None
-    payload, check, progress = row.payload, row.checksum, row.progress
+    payload, check, again, progress = row.payload, row.checksum, row.again, row.progress
     match ending.kind:
         case "done":
             state, result, error = "done", ending.result, None
@@ -204,10 +204,10 @@ def _changed(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> tu
         if row.again is not None:
             # A second enqueue asked for another run while this one was under way.
             state, due, settled, failures, crashes, progress = "open", now, None, 0, 0, None
-            payload, check = row.again, checksum(row.id, row.task, row.again)
+            payload, check, again = row.again, checksum(row.id, row.task, row.again), None
     return (
         *(state, due, lane, failures, crashes, result, _short(error)),
-        *(payload, check, progress, settled),
+        *(payload, check, again, progress, settled),
     )
 
 
