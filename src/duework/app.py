@@ -36,6 +36,7 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
 from duework.part import Part, Tasks, define
 from duework.task import Task
+from duework.twins import averb
 
 DEFAULT_URL = "sqlite:///duework.db"
 PRUNE_EVERY_MS = 3_600_000
@@ -294,6 +295,20 @@ class App(Tasks):
         while count := self.engine.writer.call(self.engine.purge_queue, [queue])[0]:
             total += count
         return total
+
+    # --- the same for async code
+
+    aread = averb(read)
+    ajob = averb(job)
+    ajobs = averb(jobs)
+    aattempts = averb(attempts)
+    acancel = averb(cancel)
+    arevive = averb(revive)
+    apurge = averb(purge)
+    apause = averb(pause)
+    aresume = averb(resume)
+    apaused = averb(paused)
+    apurge_queue = averb(purge_queue)
 
     # --- working
 

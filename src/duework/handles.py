@@ -14,6 +14,7 @@ from duework.codec import decode
 from duework.durations import Duration, milliseconds
 from duework.errors import Error, NotFound, WaitTimeout
 from duework.kernel.job import JobId, Phase, State, phase
+from duework.twins import averb
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -116,6 +117,11 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
         self._of().revive(self.id)
         return self.refresh()
 
+    aattempts = averb(attempts)
+    arefresh = averb(refresh)
+    acancel = averb(cancel)
+    aretry = averb(retry)
+
     def wait(self, timeout: Duration | None = None) -> Job[R]:
         """Wait until it has settled; `WaitTimeout` if that takes longer."""
         for delay in self._looks(timeout):
@@ -174,6 +180,10 @@ class Queue:
     def purge(self) -> int:
         """Cancel every job of it that nobody runs; returns how many."""
         return self._app.purge_queue(self.name)
+
+    apause = averb(pause)
+    aresume = averb(resume)
+    apurge = averb(purge)
 
     @property
     def paused(self) -> bool:
