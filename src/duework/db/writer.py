@@ -219,14 +219,14 @@ class Writer:
                     self._database.rollback(tx)
                     tx = self._database.begin()
                     _run_singly(tx, group)
+                if any(request.error is None for request in group):
+                    self._database.commit(tx)
+                else:
+                    self._database.rollback(tx)
             except BaseException:
                 # Also at Ctrl-C in the caller's thread: the next group must find it closed.
                 self._database.rollback(tx)
                 raise
-            if any(request.error is None for request in group):
-                self._database.commit(tx)
-            else:
-                self._database.rollback(tx)
         except Retryable as error:
             return self._put_off(group, error)
         except Error as error:
