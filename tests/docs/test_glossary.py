@@ -13,7 +13,25 @@ from tests.support.docs import ROOT, name
 GLOSSARY = ROOT / "docs" / "glossary.md"
 SOURCE = ROOT / "src" / "duework"
 # The words of the kernel; shapes add theirs when they come.
-WORDS = ["job", "task", "due", "enqueue", "claim", "lease", "extend", "attempt", "outcome", "settle", "snooze", "retry", "revive", "key", "queue", "lane", "worker"]
+WORDS = [
+    "job",
+    "task",
+    "due",
+    "enqueue",
+    "claim",
+    "lease",
+    "extend",
+    "attempt",
+    "outcome",
+    "settle",
+    "snooze",
+    "retry",
+    "revive",
+    "key",
+    "queue",
+    "lane",
+    "worker",
+]
 
 
 def _forbidden() -> list[str]:
