@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from duework import App, Fail, Run
@@ -322,6 +323,8 @@ async def main() -> int:
     if options.get("no_listener"):
         break_the_listener()
     worker = app.worker()
+    if "patience" in options:
+        worker.settings = replace(worker.settings, patience_ms=options["patience"])
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)
