@@ -36,7 +36,7 @@ class Keeper:
         worker: int,
         lease_ms: int,
         leases: Leases,
-        lost: Callable[[list[int]], None],
+        lost: Callable[[list[tuple[int, int]]], None],
     ) -> None:
         self._engine = engine
         self._worker = worker
@@ -84,7 +84,7 @@ class Keeper:
             if leases and self._try_extend(leases, patience=every):
                 last_success = monotonic()
             if monotonic() - last_success > GIVE_UP * self._lease_ms / 1000:
-                self._lost([job for job, _ in leases])
+                self._lost(leases)
                 last_success = monotonic()
 
     def _try_extend(self, leases: list[tuple[int, int]], patience: float) -> bool:
@@ -95,7 +95,7 @@ class Keeper:
         except Error:
             return False
         if gone:
-            self._lost(gone)
+            self._lost([(job, fence) for job, fence in leases if job in gone])
         return True
 
     def _watch_loop(self) -> None:

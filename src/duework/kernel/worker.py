@@ -130,7 +130,8 @@ class Worker:
         slots = self.settings
         self._ledger = Ledger(2 * (slots.async_slots + slots.thread_slots) + 16)
         self._steps = StepWatch(engine, self.settings.lease_ms)
-        self._rung = True
+        # Somebody rang: since the last claim, and since the last look for what is to be cancelled.
+        self._rung = self._unheard = True
         self._hungry: frozenset[str] = frozenset()
         self._next_due = 0
         self._dead: set[int] = set()
@@ -178,7 +179,7 @@ class Worker:
 
     def ring(self) -> None:
         """There may be something to do; safe from any thread."""
-        self._rung = True
+        self._rung = self._unheard = True
         self._wake_soon()
 
     def stop(self, grace_ms: int | None = None) -> None:
@@ -322,12 +323,15 @@ class Worker:
 
     async def _wanted(self) -> Want | None:
         """What to claim, if it is time to look and there is something to be had."""
-        if self._stop_at is not None or self._fatal is not None:
+        if self._fatal is not None:
             return None
         free = self._free()
+        if self._stop_at is not None or not free:
+            await self._look_for_marks()
+            return None
         now = self.engine.clock.now()
         hungry = not self._hungry.isdisjoint(free)
-        if not free or not (self._rung or hungry or self._dead or now >= self._next_due):
+        if not (self._rung or hungry or self._dead or now >= self._next_due):
             return None
         registry = self.engine.registry
         want = Want(
@@ -345,6 +349,23 @@ class Worker:
         else:
             worth = await asyncio.to_thread(self._peek, want)
         return want if worth else None
+
+    async def _look_for_marks(self) -> None:
+        """A worker that takes nothing more still hears that something is to be cancelled."""
+        if not (self._unheard and self._attempts):
+            return
+        self._unheard = False
+        if self.engine.database.kind == "sqlite":
+            marks = self._marks()
+        else:
+            marks = await asyncio.to_thread(self._marks)
+        for job, fence, why in marks:
+            self._interrupt(job, fence, why)
+
+    def _marks(self) -> list[tuple[int, int, str]]:
+        with contextlib.suppress(Error), self.engine.database.reading() as tx:
+            return marked(tx, self.id)
+        return []
 
     def _peek(self, want: Want) -> bool:
         """Read, without a lock, whether a claim would find anything."""
@@ -597,19 +618,21 @@ class Worker:
         self._endings.append(self._runner.give_up_waiting(attempt, self.engine.clock.now()))
         self._wake.set()
 
-    def _lost_from_thread(self, jobs: list[int]) -> None:
+    def _lost_from_thread(self, leases: list[tuple[int, int]]) -> None:
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._lost, jobs)
+                loop.call_soon_threadsafe(self._lost, leases)
 
-    def _lost(self, jobs: list[int]) -> None:
+    def _lost(self, leases: list[tuple[int, int]]) -> None:
         """These leases are no longer ours: stop their handlers, write nothing of them."""
-        for job in jobs:
-            fence = self._leases.pop(job, None)
+        for job, fence in leases:
+            # It may have been settled since, and even claimed again, by a later lease.
+            if self._leases.get(job) != fence:
+                continue
+            del self._leases[job]
+            self._excused.append((job, fence))
             attempt = self._attempts.get(job)
-            if fence is not None:
-                self._excused.append((job, fence))
             if attempt is not None:
                 attempt.over = True
                 self._drop(attempt)
