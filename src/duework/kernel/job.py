@@ -126,7 +126,7 @@ class Ending:
     immortal: bool = False
     effects: tuple[Effect, ...] = ()
     # What an effect or a reaction that failed makes of the attempt.
-    fallback: Callable[[Exception], Ending] | None = field(default=None, compare=False)
+    fallback: Callable[[BaseException], Ending] | None = field(default=None, compare=False)
     # Whether somebody wants to react inside the settle.
     watched: bool = False
 
