@@ -427,6 +427,8 @@ class Worker:
         for ending in result.recovered:
             self.engine.tell(LeaseRecovered(ending.id, ending.worker, ending.kind == "crashed"))
         if result.recovered or self._frees_others(turn):
+            # Ourselves too: what was put off may be due before what was known so far.
+            self._rung = True
             self.engine.ring()
         if result.claim is None or turn.want is None:
             return
