@@ -16,6 +16,7 @@ from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.kernel.job import OWN_QUEUE, Claimed, Ending, JobId, Kind, LaneName, Reaction
 from duework.kernel.lanes import Lane, Lanes, Q
+from duework.kernel.report import describe
 from duework.kernel.settle import settle
 
 # The most leases that one claim writes off.
@@ -244,11 +245,11 @@ def recover(
 
 def _unwatched(
     identifier: int, fence: int, worker: int, kind: Kind, why: str
-) -> Callable[[Exception], Ending]:
+) -> Callable[[BaseException], Ending]:
     """A reaction that fails must not keep the row from ending."""
 
-    def fallback(error: Exception) -> Ending:
-        text = f"{why} (and a reaction to that failed: {error})"
+    def fallback(error: BaseException) -> Ending:
+        text = f"{why} (and a reaction to that failed: {describe(error)})"
         return Ending(JobId(identifier), fence, worker, kind, error=text, keep=None)
 
     return fallback

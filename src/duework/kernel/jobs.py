@@ -17,6 +17,7 @@ from duework.errors import Conflict, NotFound
 from duework.ids import Ids
 from duework.kernel.job import Ending, Enqueued, Held, JobId, NewJob, Reaction
 from duework.kernel.lanes import Lanes, Q
+from duework.kernel.report import storable
 from duework.kernel.settle import apply, held, wake_serials
 
 # The most rows that one transaction of an operator's verb touches.
@@ -129,7 +130,7 @@ def cancel(
         if row.state != "open":
             answers.append(row.state)
         elif row.worker is not None:
-            tx.query(Q.mark, {"id": row.id, "why": why})
+            tx.query(Q.mark, {"id": row.id, "why": storable(why)})
             answers.append("cancelling")
         else:
             ending = Ending(row.id, row.fence, 0, "cancelled", error=why, watched=True)

@@ -8,6 +8,7 @@ written. This is the only place that maps an ending to a row.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,11 +20,14 @@ from duework.db.database import Retryable, Tx
 from duework.errors import DatabaseError
 from duework.kernel.job import POISON, Ending, Held, JobId, LaneName, Reaction, State
 from duework.kernel.lanes import Lanes, Q
+from duework.kernel.report import storable
 
 # All effects of one attempt together; the database is locked for others meanwhile.
 EFFECT_LIMIT_MS = 2000
 # Error texts are for people: this much of them is enough.
 ERROR_LIMIT = 4000
+# What code of the user may raise in here; it must not end the writer.
+THEIRS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError)
 
 
 def settle(
@@ -119,7 +123,7 @@ def _settle_one(
                 raise DatabaseError(f"its effects took more than {EFFECT_LIMIT_MS} ms")
     except Retryable:
         raise
-    except Exception as error:
+    except THEIRS as error:
         if ending.fallback is None:
             raise
         # Without its effects and unobserved: whatever failed must not fail again here.
@@ -271,4 +275,6 @@ def _waits(tx: Tx, after: int | None) -> bool:
 
 
 def _short(error: str | None) -> str | None:
-    return error if error is None or len(error) <= ERROR_LIMIT else error[: ERROR_LIMIT - 1] + "…"
+    if error is None:
+        return None
+    return storable(error if len(error) <= ERROR_LIMIT else error[: ERROR_LIMIT - 1] + "…")
