@@ -22,7 +22,7 @@ class ExitingText(Exception):
 
 
 class NoText(Exception):
-    def __str__(self) -> str:  # noqa: PLE0307 - on purpose
+    def __str__(self) -> str:
         return 7  # type: ignore[return-value]
 
 
