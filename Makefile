@@ -38,8 +38,8 @@ check: install ## Check formatting, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-demo: install ## Run the smallest example
-	$(BIN)/python examples/hello.py
+demo: install ## Show jobs, retries, isolation and a kill -9 live in the terminal
+	$(BIN)/python examples/demo.py
 
 # Keeps the pins that still fit; `make lock LOCK_ARGS=--upgrade` moves all of them.
 LOCK_ARGS ?=

@@ -117,7 +117,10 @@ class ResultCodec:
     """Results of one function, by its return annotation."""
 
     def __init__(self, kind: Any) -> None:
-        self._decoder = msgspec.json.Decoder(kind, dec_hook=_decode_other)
+        try:
+            self._decoder = msgspec.json.Decoder(kind, dec_hook=_decode_other)
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise UsageError(f"results of type {kind} cannot be stored: {error}") from error
 
     def encode(self, value: object) -> str:
         if value is None:

@@ -38,7 +38,7 @@ PATIENCE = 5.0
 # After a commit, while other processes write too: without it the lock is rarely free for them.
 GAP = 0.001
 
-# Set while this thread or task is inside `app.transaction()`.
+# Set while this thread or task is inside `app.transaction()`, or inside a verb.
 holding: ContextVar[bool] = ContextVar("duework_holding", default=False)
 
 
@@ -166,8 +166,8 @@ class Writer:
             raise UsageError(message)
         if holding.get():
             message = (
-                "a write of its own inside `with app.transaction()` would wait for itself;"
-                " use the transaction's own verbs, such as tx.enqueue(task, …)"
+                "a write of its own inside a transaction (`with app.transaction()`, run.commit or"
+                " @task.settled) would wait for itself; use tx.enqueue(task, …) instead"
             )
             raise UsageError(message)
         if self._fatal is not None:
@@ -276,6 +276,8 @@ class Writer:
     def _write(self, group: list[Request]) -> Tx:
         """The group's statements and their commit."""
         tx = self._database.begin()
+        # A verb, an effect or a reaction that writes past its own transaction would wait for itself.
+        token = holding.set(True)
         try:
             try:
                 _run_together(tx, group)
@@ -285,14 +287,16 @@ class Writer:
                 self._database.rollback(tx)
                 tx = self._database.begin()
                 _run_singly(tx, group)
+            if any(request.error is None for request in group):
+                self._commit(tx)
+            else:
+                self._database.rollback(tx)
         except BaseException:
             # Also at Ctrl-C in the caller's thread: the next group must find it closed.
             self._database.rollback(tx)
             raise
-        if any(request.error is None for request in group):
-            self._commit(tx)
-        else:
-            self._database.rollback(tx)
+        finally:
+            holding.reset(token)
         return tx
 
     def _commit(self, tx: Tx) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import types
 import typing
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, fields
@@ -17,6 +18,7 @@ from duework.codec import PAYLOAD_LIMIT, ArgumentCodec, ResultCodec, return_type
 from duework.durations import Duration, milliseconds
 from duework.errors import TaskNotFound, UsageError
 from duework.kernel.job import KEEP
+from duework.kernel.outcomes import Outcome
 from duework.kernel.retry import Backoff, Exponential, delays
 from duework.kernel.run import Run
 
@@ -96,7 +98,7 @@ class Definition:
         self.is_async = inspect.iscoroutinefunction(function)
         self.takes_run = _takes_run(function)
         self.arguments = ArgumentCodec(function, int(self.takes_run), chosen.payload_limit)
-        self.result = ResultCodec(return_type(function))
+        self.result = ResultCodec(_value_type(return_type(function)))
         self.delay = delays(chosen.backoff)
         self.timeout_ms = milliseconds(chosen.timeout)
         self.keep_ms = _kept(chosen.keep)
@@ -118,6 +120,16 @@ class Definition:
 
 def _kept(length: Duration | None) -> int | None:
     return None if length in FOR_EVER else milliseconds(length)
+
+
+def _value_type(annotated: Any) -> Any:
+    """The part of a return annotation that is a value: outcomes are never stored."""
+    if isinstance(annotated, type) and issubclass(annotated, Outcome):
+        return type(None)
+    if typing.get_origin(annotated) not in (typing.Union, types.UnionType):
+        return annotated
+    values = [each for each in typing.get_args(annotated) if _value_type(each) is each]
+    return typing.Union[tuple(values)] if values else type(None)  # noqa: UP007 - made at run time
 
 
 def _takes_run(function: Callable[..., Any]) -> bool:

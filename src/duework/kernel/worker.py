@@ -247,6 +247,14 @@ class Worker:
         """Run what is due now and return when the next thing is; for tests in virtual time."""
         self._loop = asyncio.get_running_loop()
         self._rung = True
+        # What a job enqueues is due now too: hear of it as a worker that sleeps would.
+        self.engine.local_bells.append(self.ring)
+        try:
+            return await self._until_idle()
+        finally:
+            self.engine.local_bells.remove(self.ring)
+
+    async def _until_idle(self) -> int:
         while True:
             await self._one_round()
             if self._attempts or self._endings:

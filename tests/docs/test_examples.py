@@ -1,0 +1,65 @@
+"""The examples run as a user starts them, and show what they say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.docs import EXAMPLES, ROOT, environment, run
+
+# What each of them must have printed.
+SHOWN = {
+    "demo": "0 lost.",
+    "hello": "hello barbara",
+    "isolated": "killed by SIGKILL",
+    "retries": "the page was empty",
+    "serial": "['cid:1', 'cid:2', 'cid:3', 'cid:4', 'cid:5']",
+    "starlette_app": "cat.thumb.png",
+    "testing_example": "never lost, never twice",
+    "transactional": "[(7, 12, 12)]",
+}
+
+
+def test_every_example_is_run() -> None:
+    assert {path.stem for path in EXAMPLES} == SHOWN.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs_and_leaves_no_database_behind(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+
+    done = run(path, tmp_path)
+
+    assert SHOWN[path.stem] in done.stdout
+    assert "Traceback" not in done.stderr
+    assert list(temporary.rglob("*.db*")) == []
+
+
+@pytest.mark.slow
+def test_the_program_of_the_readme_survives_a_kill(tmp_path: Path) -> None:
+    hello = ROOT / "examples" / "hello.py"
+    with subprocess.Popen(
+        [sys.executable, str(hello)],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as first:
+        assert first.stdout is not None
+        for line in first.stdout:
+            if line == "hello ada\n":
+                first.kill()
+                break
+
+    second = run(hello, tmp_path).stdout.splitlines()
+
+    assert [line.split()[1] for line in second[:4]] == ["known"] * 4
+    assert second[4:] == ["hello ada", "hello grace", "hello edsger", "hello barbara"]

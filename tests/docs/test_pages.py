@@ -1,0 +1,110 @@
+"""The pages agree with the code and with each other."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import duework
+from duework import errors
+from duework.kernel.job import TRANSITIONS
+from tests.support.docs import GUIDES, PAGES, ROOT, blocks, name
+
+_LINK = re.compile(r"\[[^\]\n]+\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+# What the kernel's other parts and the command line call; users need not.
+_NOT_FOR_USERS = {"engine", "schema_steps", "enqueue_jobs", "aenqueue_jobs"}
+
+
+def _anchors(page: Path) -> set[str]:
+    """The names under which a page's headings can be reached."""
+    headings = _HEADING.findall(page.read_text())
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()).strip() for heading in headings)
+    return {heading.replace(" ", "-") for heading in plain}
+
+
+def _verbs(kind: type) -> list[str]:
+    """Public methods and properties, without the async twins."""
+    names = [
+        each
+        for each, value in vars(kind).items()
+        if not each.startswith("_") and (inspect.isfunction(value) or isinstance(value, property))
+    ]
+    return [each for each in names if not (each.startswith("a") and each[1:] in names)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in _LINK.findall(re.sub(r"(?s)```.*?```", "", page.read_text())):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+
+        assert target.exists(), f"{name(page)}: {link} leads nowhere"
+        if anchor:
+            assert anchor in _anchors(target), f"{name(page)}: {link} has no such heading"
+
+
+@pytest.mark.parametrize("public", duework.__all__)
+def test_every_public_name_is_in_a_guide(public: str) -> None:
+    words = re.compile(rf"\b{public}\b")
+
+    assert any(words.search(page.read_text()) for page in GUIDES), f"no guide mentions {public}"
+
+
+@pytest.mark.parametrize("kind", [duework.App, duework.Run, duework.Job, duework.Queue])
+def test_every_verb_is_in_a_guide(kind: type) -> None:
+    text = "\n".join(page.read_text() for page in GUIDES)
+
+    for verb in set(_verbs(kind)) - _NOT_FOR_USERS:
+        assert re.search(rf"[.`]{verb}\b", text), f"no guide mentions {kind.__name__}.{verb}"
+
+
+def test_the_state_diagram_is_the_code() -> None:
+    (diagram,) = blocks(ROOT / "ARCHITECTURE.md", "mermaid")
+    drawn = set()
+    for source, target, verbs in re.findall(r"(\S+) --> (\S+): (.+)", diagram):
+        ends = tuple(None if end == "[*]" else end for end in (source, target))
+        drawn |= {(verb.strip(), *ends) for verb in verbs.split(",")}
+
+    assert drawn == set(TRANSITIONS)
+
+
+def test_every_module_is_in_the_table_of_layers() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    package = ROOT / "src" / "duework"
+
+    for module in [*package.rglob("*.py"), *package.rglob("*.sql")]:
+        folder = module.relative_to(package).parts[0]
+        if module.name == "__init__.py" or "migrations" in module.parts:
+            continue
+        wanted = f"{folder}/" if folder in {"cli", "observe"} else module.name
+        assert wanted in text, f"{module.name} is in no layer"
+
+
+def test_every_error_is_explained() -> None:
+    text = (ROOT / "docs" / "guides" / "operations-basics.md").read_text()
+    classes = [
+        each
+        for _, each in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(each, errors.Error)
+    ]
+
+    for each in classes:
+        row = rf"^\| `{each.__name__}` \| `{each.code}` \| [^|]+ \| [^|]+ \|$"
+        assert re.search(row, text, re.MULTILINE), f"{each.__name__} is not in the table of errors"
+
+
+def test_decisions_are_numbered_short_and_complete() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    for page in pages:
+        text = page.read_text()
+        assert len(text.splitlines()) <= 60, f"{page.name} is longer than 60 lines"
+        parts = re.findall(r"^## (.+)$", text, re.MULTILINE)
+        assert parts == ["Context", "Decision", "Because", "Gives up", "Evidence"], page.name
