@@ -39,6 +39,16 @@ def open_database(url: str, durability: str = "power") -> Database:
     )
 
 
+def missing(url: str) -> str | None:
+    """The file that opening this URL would have to create; None if there is none to create."""
+    if not url.startswith("sqlite://"):
+        return None
+    from duework.db.sqlite import parse
+
+    path = parse(url)[0]
+    return None if path.exists() else str(path)
+
+
 def redacted(url: str) -> str:
     """The URL with `***` in place of its passwords."""
     return _IN_QUERY.sub(r"\1***", _IN_AUTHORITY.sub(r"\1:***@", url))
