@@ -134,7 +134,9 @@ def on_database(
     """Add --app, --url and --json, and call with (app, out, …); what it returns is the exit code."""
 
     def decorate(function: Callable[..., int | None]) -> Callable[..., None]:
-        @click.option("--app", "name", metavar="MODULE:APP", help="The App whose database it is.")
+        @click.option(
+            "--app", "app_name", metavar="MODULE:APP", help="The App whose database it is."
+        )
         @click.option("--url", metavar="URL", help="The database [$DUEWORK_URL or ./duework.db].")
         @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
         @click.pass_context
@@ -143,12 +145,12 @@ def on_database(
             context: click.Context,
             /,
             *,
-            name: str | None,
+            app_name: str | None,
             url: str | None,
             as_json: bool,
             **more: Any,
         ) -> None:
-            with closing(target(name, url)) as app:
+            with closing(target(app_name, url)) as app:
                 if require:
                     app.admin.require()
                 code = function(app, Out(as_json=as_json), **more)

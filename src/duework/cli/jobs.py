@@ -53,10 +53,10 @@ def show_list(out: Out, found: list[Job[Any]], now: int, limit: int) -> None:
         out.say("no such jobs")
         return
     out.table(
-        ["!id", "!phase", "task", "queue", ">tries", "!when", "key or error"],
+        ["!id", "!phase", "task", ">tries", "!when", "key or error"],
         [
             (
-                *(job.id, job.phase, job.task, job.queue, job.failures),
+                *(job.id, job.phase, job.task, job.failures),
                 *(ago(job.settled or job.due, now), first_line(job.error) or job.key or ""),
             )
             for job in found

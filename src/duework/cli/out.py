@@ -20,6 +20,10 @@ from duework.clock import FOREVER
 from duework.durations import human
 from duework.observe.log import escaped
 
+# Between columns, and what is left of one that has to give way.
+GAP = 2
+NARROWEST = 8
+
 STYLES = {
     "failed": "red",
     "problem": "red",
@@ -65,21 +69,29 @@ class Out:
             self.console.print(Text(escaped(text), style=style), soft_wrap=True)
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Heads: '>name' is a number, '*name' takes what room is left, '!name' is never cut."""
-        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-        for place, head in enumerate(heads):
-            kind = head[:1] if head[:1] in {">", "*", "!"} else ""
-            name = head.removeprefix(kind)
+        """Heads: '>name' is a number, '!name' is never cut, '*name' wraps; others are cut to fit."""
+        kinds = [head[:1] if head[:1] in {">", "*", "!"} else "" for head in heads]
+        names = [head.removeprefix(kind) for head, kind in zip(heads, kinds, strict=True)]
+        cells = [[cell(value) for value in row] for row in rows]
+        natural = [
+            max(len(name), *(row[place].cell_len for row in cells), 1)
+            for place, name in enumerate(names)
+        ]
+        widths = _fitted(natural, kinds, self.console.width - GAP * (len(heads) - 1))
+        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, GAP, 0, 0))
+        for name, kind, width in zip(names, kinds, widths, strict=True):
             table.add_column(
                 name,
                 justify="right" if kind == ">" else "left",
                 no_wrap=kind != "*",
                 overflow="fold" if kind == "*" else "ellipsis",
-                min_width=_widest(name, rows, place) if kind in {"!", ">"} else None,
+                width=width,
             )
-        for row in rows:
-            table.add_row(*(cell(value) for value in row))
-        self.console.print(table)
+        for row in cells:
+            table.add_row(*row)
+        # Wider than the terminal only where it is too narrow for what must not be cut.
+        room = sum(widths) + GAP * len(widths)
+        self.console.print(table, width=max(room, self.console.width), crop=False)
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator[Callable[..., None]]:
@@ -101,8 +113,16 @@ class Out:
             yield move
 
 
-def _widest(name: str, rows: Sequence[Sequence[object]], place: int) -> int:
-    return max([len(name), *(cell(row[place]).cell_len for row in rows)])
+def _fitted(natural: Sequence[int], kinds: Sequence[str], room: int) -> list[int]:
+    """Column widths: the widest that may shrink gives way until all fit."""
+    widths = list(natural)
+    while sum(widths) > room:
+        loose = [p for p, kind in enumerate(kinds) if kind in {"", "*"} and widths[p] > NARROWEST]
+        if not loose:
+            break
+        widest = max(loose, key=lambda place: widths[place])
+        widths[widest] -= 1
+    return widths
 
 
 def cell(value: object) -> Text:

@@ -43,7 +43,7 @@ def status(app: App, out: Out) -> None:
         rows = [(w.host, w.pid, w.seen, w.running, ago(w.started, seen.now)) for w in seen.workers]
         out.table(heads, rows)
     else:
-        out.say("no worker holds a job, or held one")
+        out.say("no workers: one is listed from its first job until it stops")
 
 
 def _row(line: TaskStatus) -> tuple[object, ...]:

@@ -34,7 +34,6 @@ class View:
         self._live = Live(
             console=Console(stderr=True, highlight=False, markup=False, emoji=False),
             auto_refresh=False,
-            transient=True,
         )
         self._running: dict[int, str] = {}
         self._ended: Counter[tuple[str, str]] = Counter()
@@ -83,18 +82,20 @@ class View:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+            self._live.update(self.picture())
         self._live.stop()
 
     async def _draw_forever(self) -> None:
-        looked = 0.0
+        looked, drawn = 0.0, 0.0
         while True:
             if self._stale and monotonic() - looked > DEPTH_EVERY:
                 looked, self._stale = monotonic(), False
                 with contextlib.suppress(DatabaseError):
                     self._depth = await asyncio.to_thread(self._app.status)
                 self._changed = True
-            if self._changed or self._rate() > 0:
-                self._changed = False
+            rate = self._rate()
+            if self._changed or rate != drawn:
+                self._changed, drawn = False, rate
                 self._live.update(self.picture(), refresh=True)
             await asyncio.sleep(EVERY)
 
