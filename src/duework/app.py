@@ -309,6 +309,7 @@ class App(Tasks):
 
     # --- the same for async code
 
+    astatus = averb(status)
     aread = averb(read)
     ajob = averb(job)
     ajobs = averb(jobs)

@@ -142,6 +142,8 @@ def ago(when: int | None, now: int) -> str | None:
         return None
     if when >= FOREVER:
         return "parked"
+    if abs(when - now) < 1000:  # noqa: PLR2004 - a second
+        return "now"
     length = human(abs(when - now)).partition(" ")[0]
     return f"in {length}" if when > now else f"{length} ago"
 

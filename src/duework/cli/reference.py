@@ -42,7 +42,8 @@ def reference() -> str:
 
 
 def _pages(command: click.Command, path: str) -> Iterator[str]:
-    context = click.Context(command, info_name=path, max_content_width=WIDTH, terminal_width=WIDTH)
+    names = ["-h", "--help"]
+    context = click.Context(command, info_name=path, terminal_width=WIDTH, help_option_names=names)
     yield f"\n## {path}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
     if isinstance(command, click.Group):
         for name, child in command.commands.items():

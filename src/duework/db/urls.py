@@ -40,13 +40,14 @@ def open_database(url: str, durability: str = "power") -> Database:
 
 
 def missing(url: str) -> str | None:
-    """The file that opening this URL would have to create; None if there is none to create."""
+    """The database file that opening this URL would have to make; None if there is none to make."""
     if not url.startswith("sqlite://"):
         return None
     from duework.db.sqlite import parse
 
     path = parse(url)[0]
-    return None if path.exists() else str(path)
+    # An empty file is what `touch` leaves: opening it would write to it.
+    return None if path.exists() and path.stat().st_size > 0 else str(path)
 
 
 def redacted(url: str) -> str:
