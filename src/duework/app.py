@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from duework.admin import Admin
 from duework.clock import Clock, SystemClock
 from duework.db import migrate
 from duework.db.database import Tx, is_stdlib
@@ -31,6 +32,7 @@ from duework.kernel.isolate import isolated
 from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, Held, LaneName, NewJob
 from duework.kernel.lanes import Q
 from duework.kernel.outcomes import Snooze
+from duework.kernel.status import Status
 from duework.kernel.tasks import Definition, Policy, Registry, check_name
 from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
@@ -160,6 +162,15 @@ class App(Tasks):
             if part.tables is not None:
                 steps.append(migrate.part_steps(part.name, Path(part.tables), kind))
         return steps
+
+    @property
+    def admin(self) -> Admin:
+        """What operators do: look, migrate, verify, back up, redrive."""
+        return Admin(self, self._url, self._durability)
+
+    def status(self) -> Status:
+        """How many jobs are ready, waiting and running, of which tasks, and who works on them."""
+        return self.admin.status()
 
     def now(self) -> int:
         return self._clock.now()
@@ -315,6 +326,7 @@ class App(Tasks):
 
     # --- the same for async code
 
+    astatus = averb(status)
     aread = averb(read)
     ajob = averb(job)
     ajobs = averb(jobs)

@@ -114,6 +114,10 @@ class Database(Protocol):
         """The server's time in milliseconds, where there is a server."""
         ...
 
+    def settings(self) -> dict[str, str]:
+        """`server_version`, and what the durability of this database rests on."""
+        ...
+
     def backup(self, target: str) -> Iterator[tuple[int, int]]:
         """Copy the database; yields (done, total) as it goes."""
         ...

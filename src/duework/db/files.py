@@ -140,6 +140,19 @@ def filesystem(folder: Path, mounts: Path = MOUNTS) -> str | None:
     return kind
 
 
+def facts(path: Path) -> dict[str, str]:
+    """What can be said about a database file without opening it."""
+    found = os.stat(path)
+    log = Path(f"{path}-wal")
+    return {
+        "file": str(path),
+        "bytes": str(found.st_size),
+        "wal_bytes": str(log.stat().st_size if log.exists() else 0),
+        "mode": f"{found.st_mode & 0o7777:04o}",
+        "filesystem": filesystem(path.parent) or "unknown",
+    }
+
+
 def ballast(path: Path) -> Path:
     """A file of nothing, given up when the disk is full so that running jobs can still settle."""
     return path.with_name(path.name + "-ballast")

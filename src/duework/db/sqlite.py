@@ -417,20 +417,36 @@ class SqliteDatabase:
     def now(self) -> int | None:
         return None
 
+    def settings(self) -> dict[str, str]:
+        """The library, how durable a commit is, and the file it goes to."""
+        with self.reading() as tx:
+            journal = tx.read("pragma journal_mode")[0][0]
+        return {
+            "server_version": apsw.sqlite_lib_version(),
+            "journal_mode": journal,
+            "synchronous": self._synchronous,
+            **files.facts(self.path),
+        }
+
     def backup(self, target: str) -> Iterator[tuple[int, int]]:
         """Copy by SQLite's own backup interface: a plain file copy would drop our locks."""
-        if os.path.lexists(target):
-            raise UsageError(f"{target} is there already: name a file that is not")
-        files.create(Path(target))
-        source, destination = self.connect(), apsw.Connection(target)
+        path = Path(target)
+        if os.path.lexists(path):
+            raise UsageError(f"{target} exists already: a backup overwrites nothing")
+        files.create(path)
+        source, destination = self.connect(), apsw.Connection(str(path))
+        whole = False
         try:
-            with destination.backup("main", source, "main") as copy:
+            with _translated(), destination.backup("main", source, "main") as copy:
                 while not copy.done:
                     copy.step(256)
                     yield copy.page_count - copy.remaining, copy.page_count
+            whole = True
         finally:
             destination.close()
             source.close()
+            if not whole:
+                path.unlink(missing_ok=True)
 
     def mend(self, tx: Tx) -> int:
         """SQLite stores any bytes as text, and then no row beside them can be read either."""

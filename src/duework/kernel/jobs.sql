@@ -254,6 +254,12 @@ on conflict (id) do nothing
 -- name: workers
 select id, host, boot, space, pid, born, started from duework_worker order by id
 
+-- name: held_by_worker
+select worker, count(*)
+from duework_job
+where worker is not null
+group by worker
+
 -- name: worker_gone
 delete from duework_worker
 where id = :id

@@ -183,6 +183,11 @@ class Worker:
     def transaction(self, tx: Tx) -> Transaction:
         return Transaction(tx, self.engine)
 
+    @property
+    def idle(self) -> bool:
+        """Whether it holds nothing: no attempt runs, no ending waits to be settled."""
+        return not (self._attempts or self._endings)
+
     # --- from other threads
 
     def ring(self) -> None:
