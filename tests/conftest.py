@@ -17,7 +17,7 @@ from duework.db import migrate
 from duework.db.urls import open_database
 from duework.testing import Harness
 from tests.support.kernel import Kernel
-from tests.support.postgres import Server, server
+from tests.support.postgres import Server, empty, server
 
 _names = (f"t{number}" for number in itertools.count(1))
 
@@ -71,8 +71,18 @@ def harness(kind: str, request: pytest.FixtureRequest) -> Iterator[Harness]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def postgres_for_verbs(postgres: Server, postgres_template: str) -> str:
+    return postgres.create_database("verbs", template=postgres_template)
+
+
 @pytest.fixture
-def kernel(url: str) -> Iterator[Kernel]:
+def kernel(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kernel]:
     """The verbs on a real database, with time and ids given by the test."""
-    with Kernel(url) as verbs:
+    address = f"sqlite:///{tmp_path / 'work.db'}"
+    if kind == "postgres":
+        # Emptied, since making a database for each test takes longer than most tests.
+        address = request.getfixturevalue("postgres_for_verbs")
+        empty(address)
+    with Kernel(address) as verbs:
         yield verbs

@@ -1,5 +1,6 @@
 """Durable background work: every piece of work is a row with a due time."""
 
+from duework.admin import Admin
 from duework.app import App
 from duework.errors import (
     Conflict,
@@ -17,22 +18,31 @@ from duework.errors import (
     UsageError,
     WaitTimeout,
 )
-from duework.handles import Job, Queue
+from duework.handles import Attempt, Job, Queue
+from duework.kernel import facts
+from duework.kernel.checkup import Check
 from duework.kernel.outcomes import Cancel, Fail, Retry, Snooze, Throttled
 from duework.kernel.retry import Exponential
 from duework.kernel.run import Run
+from duework.kernel.status import Status, TaskStatus, WorkerStatus
 from duework.kernel.transaction import Transaction
+from duework.kernel.verify import Finding
+from duework.kernel.worker import Worker
 from duework.part import Part
 from duework.task import Task
 
 __all__ = [
+    "Admin",
     "App",
+    "Attempt",
     "Cancel",
+    "Check",
     "Conflict",
     "DatabaseError",
     "Error",
     "Exponential",
     "Fail",
+    "Finding",
     "Gone",
     "InvalidArguments",
     "Job",
@@ -45,12 +55,17 @@ __all__ = [
     "Run",
     "SchemaMismatch",
     "Snooze",
+    "Status",
     "Task",
     "TaskNotFound",
+    "TaskStatus",
     "Throttled",
     "Transaction",
     "Unavailable",
     "Unknown",
     "UsageError",
     "WaitTimeout",
+    "Worker",
+    "WorkerStatus",
+    "facts",
 ]

@@ -15,9 +15,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from duework.admin import Admin
 from duework.clock import Clock, SystemClock
 from duework.db import migrate
-from duework.db.database import Tx
+from duework.db.database import Tx, is_stdlib
 from duework.db.urls import open_database, redacted
 from duework.durations import Duration, milliseconds
 from duework.errors import NotFound, UsageError
@@ -31,6 +32,7 @@ from duework.kernel.isolate import isolated
 from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, Held, LaneName, NewJob
 from duework.kernel.lanes import Q
 from duework.kernel.outcomes import Snooze
+from duework.kernel.status import Status
 from duework.kernel.tasks import Definition, Policy, Registry, check_name
 from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
@@ -76,6 +78,7 @@ class App(Tasks):
         self._hooks: list[Callable[[Fact], None]] = []
         self._engine: Engine | None = None
         self._opening = threading.Lock()
+        self._closed = False
         self._add_housekeeping()
 
     @property
@@ -123,6 +126,8 @@ class App(Tasks):
         """The kernel's side of this App; opens and migrates the database when first used."""
         if self._engine is None:
             with self._opening:
+                if self._closed:
+                    raise UsageError("this App is closed; make a new one")
                 if self._engine is None:
                     self._engine = self._open()
         return self._engine
@@ -135,7 +140,12 @@ class App(Tasks):
             )
             raise UsageError(message)
         database = open_database(self._url, self._durability)
-        migrate.migrate(database, self.schema_steps(database.kind))
+        try:
+            migrate.migrate(database, self.schema_steps(database.kind))
+        except BaseException:
+            # A file that was refused must not count as open in this process.
+            database.close()
+            raise
         engine = Engine(database, self.registry, self._clock)
         if (server_now := database.now()) is not None and isinstance(self._clock, SystemClock):
             self._clock.offset += server_now - self._clock.now()
@@ -152,6 +162,15 @@ class App(Tasks):
             if part.tables is not None:
                 steps.append(migrate.part_steps(part.name, Path(part.tables), kind))
         return steps
+
+    @property
+    def admin(self) -> Admin:
+        """What operators do: look, migrate, verify, back up, redrive."""
+        return Admin(self, self._url, self._durability)
+
+    def status(self) -> Status:
+        """How many jobs are ready, waiting and running, of which tasks, and who works on them."""
+        return self.admin.status()
 
     def now(self) -> int:
         return self._clock.now()
@@ -174,12 +193,14 @@ class App(Tasks):
 
     def close(self) -> None:
         """Finish what is being written and close the database."""
-        if self._engine is not None:
-            self._engine.writer.close()
-            self._engine.database.close()
-            if self._engine.bell is not None:
-                self._engine.bell.close()
-            self._engine = None
+        self._closed = True
+        engine, self._engine = self._engine, None
+        # After a fork they are the parent's.
+        if engine is not None and engine.writer.ours:
+            engine.writer.close()
+            engine.database.close()
+            if engine.bell is not None:
+                engine.bell.close()
 
     # --- jobs
 
@@ -201,7 +222,7 @@ class App(Tasks):
 
     def _enqueue_within(self, new: Sequence[NewJob], connection: Any) -> list[Job[Any]]:
         """In the caller's own transaction, which the caller commits."""
-        if self._engine is None and type(connection).__module__ == "sqlite3":
+        if self._engine is None and is_stdlib(connection):
             # Opening the file ourselves would break the locks of the connection that was brought.
             tx = open_database(self._url, self._durability).adopt(connection)
             ids, now = Ids(self._clock.now), self._clock.now()
@@ -284,6 +305,13 @@ class App(Tasks):
     def resume(self, queue: str = "*") -> None:
         self.engine.writer.call(self.engine.resume, [queue])
 
+    def unknown_tasks(self) -> list[str]:
+        """Tasks with open jobs that this process does not know; they wait for one that does."""
+        known = self.registry.names()
+        with self.engine.database.reading() as tx:
+            found = {lane.name.task for lane in self.engine.lanes.all(tx) if lane.head is not None}
+        return sorted(found.difference(known))
+
     def paused(self) -> list[str]:
         """Paused queues; '*' is all of them."""
         with self.engine.database.reading() as tx:
@@ -298,6 +326,7 @@ class App(Tasks):
 
     # --- the same for async code
 
+    astatus = averb(status)
     aread = averb(read)
     ajob = averb(job)
     ajobs = averb(jobs)
@@ -315,6 +344,7 @@ class App(Tasks):
     def worker(self, queues: set[str] | None = None) -> Worker:
         """A worker for this process; `await worker.run()`."""
         engine = self.engine
+        engine.database.reserve()
         self._arm_housekeeping(engine)
         return Worker(engine, self.settings, queues)
 

@@ -7,6 +7,7 @@ names a class or a module; what cannot be read is an `InvalidArguments`, never a
 from __future__ import annotations
 
 import inspect
+import math
 import types
 import typing
 import zlib
@@ -39,6 +40,10 @@ def _decode_other(kind: Any, value: object) -> object:
     raise NotImplementedError(message)
 
 
+def _accept_other(kind: Any, value: object) -> object:
+    return value if isinstance(value, kind) else _decode_other(kind, value)
+
+
 _encoder = msgspec.json.Encoder(enc_hook=_encode_other, decimal_format="string")
 
 
@@ -46,7 +51,9 @@ def encode(value: object, limit: int = PAYLOAD_LIMIT, what: str = "result") -> s
     """The JSON text of a value; refuses what is too large, too deep or not data."""
     try:
         raw = _encoder.encode(value)
-    except (NotImplementedError, TypeError, ValueError, RecursionError, OverflowError) as error:
+        if b"null" in raw and not _finite(value):
+            raise ValueError("NaN and infinity are not JSON")
+    except Exception as error:
         raise InvalidArguments(f"the {what} cannot be stored as JSON: {error}") from error
     if len(raw) > limit:
         message = (
@@ -57,6 +64,17 @@ def encode(value: object, limit: int = PAYLOAD_LIMIT, what: str = "result") -> s
     if raw.count(b"[") + raw.count(b"{") > DEPTH_LIMIT and _depth(raw) > DEPTH_LIMIT:
         raise InvalidArguments(f"the {what} is nested deeper than {DEPTH_LIMIT} levels")
     return raw.decode()
+
+
+def _finite(value: object) -> bool:
+    """Whether plain data holds no number that JSON lacks, which would be stored as null."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, Mapping):
+        return all(map(_finite, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(_finite, value))
+    return True
 
 
 def _depth(raw: bytes) -> int:
@@ -114,7 +132,7 @@ class ResultCodec:
     def decode(self, text: str) -> Any:
         try:
             return self._decoder.decode(text)
-        except (msgspec.MsgspecError, NotImplementedError, RecursionError, ValueError) as error:
+        except Exception as error:
             raise InvalidArguments(f"the result does not fit its annotation: {error}") from error
 
 
@@ -172,9 +190,17 @@ class ArgumentCodec:
                 bound = self._signature.bind(*args, **kwargs).arguments
             except TypeError as error:
                 raise InvalidArguments(f"{self.name}: {error}") from None
+        self._check(bound)
         text = encode(bound, self.limit, f"payload of {self.name}")
         self._decode(text)
         return text
+
+    def _check(self, bound: Mapping[str, object]) -> None:
+        """Compare the values themselves: in JSON bytes, times and ids look like any text."""
+        try:
+            msgspec.convert(bound, self._struct, dec_hook=_accept_other)
+        except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
+            raise self._misfit(error) from None
 
     def decode(self, text: str) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments of a stored call, checked by the annotations."""
@@ -195,9 +221,12 @@ class ArgumentCodec:
     def _decode(self, text: str) -> msgspec.Struct:
         try:
             return self._decoder.decode(text)
-        except (msgspec.MsgspecError, RecursionError, ValueError, NotImplementedError) as error:
-            detail = str(error).replace("`$.", "argument `").replace("`$`", "the arguments")
-            raise InvalidArguments(f"{self.name}: {detail}") from None
+        except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
+            raise self._misfit(error) from None
+
+    def _misfit(self, error: Exception) -> InvalidArguments:
+        detail = str(error).replace("`$.", "argument `").replace("`$`", "the arguments")
+        return InvalidArguments(f"{self.name}: {detail}")
 
 
 def _giving(value: object) -> Callable[[], object]:

@@ -55,10 +55,21 @@ class Options:
         if self.queue is not None:
             check_name("queue", self.queue)
         for what, text in (("key", self.key), ("serial", self.serial)):
-            if text is not None and not (isinstance(text, str) and 0 < len(text) <= _TEXT_LIMIT):
+            if text is not None and not _is_name(text):
                 raise UsageError(
-                    f"a {what} is a text of 1 to {_TEXT_LIMIT} characters, not {text!r}"
+                    f"a {what} is a text of 1 to {_TEXT_LIMIT} characters, not {text!r:.100}"
                 )
+
+
+def _is_name(text: object) -> bool:
+    """Whether both databases can keep it and look for it."""
+    return (
+        isinstance(text, str)
+        and 0 < len(text) <= _TEXT_LIMIT
+        and "\0" not in text
+        and text.isascii()
+        | (text.encode("utf-8", "replace") == text.encode("utf-8", "surrogatepass"))
+    )
 
 
 class Using(Generic[P, R]):

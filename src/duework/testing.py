@@ -83,8 +83,9 @@ class Harness:
 
     def __enter__(self) -> Self:
         app = self.app
-        self._before = (app._url, app._clock, app._engine)  # noqa: SLF001 - rebinding is the point
+        self._before = (app._url, app._clock, app._engine, app._closed)  # noqa: SLF001 - rebinding is the point
         app._url, app._clock, app._engine = self._temporary_url(), self.clock, None  # noqa: SLF001
+        app._closed = False  # noqa: SLF001
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="harness", daemon=True)
         self._thread.start()
@@ -113,7 +114,7 @@ class Harness:
         self._loop.close()
         app = self.app
         app.close()
-        app._url, app._clock, app._engine = self._before  # noqa: SLF001
+        app._url, app._clock, app._engine, app._closed = self._before  # noqa: SLF001
         self._remove_database()
 
     # --- time

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from duework.clock import FOREVER
+from duework.kernel import claim as claims
+from duework.kernel.claim import Want
+from duework.kernel.job import Claimed
 from tests.support.kernel import LEASE, ME, OTHER, Kernel
 
 
@@ -15,8 +22,203 @@ def test_a_claim_moves_due_to_the_end_of_the_lease_and_raises_the_fence(kernel: 
     assert (held.id, held.fence) == (job.id, 1)
 
 
+def test_the_time_asked_for_is_never_moved(kernel: Kernel) -> None:
+    at = kernel.now
+    [job] = kernel.enqueue(kernel.new())
+
+    kernel.now += 777
+    [held] = kernel.claim("greet")
+    kernel.settle(kernel.ending(held, "retry", due=kernel.now + 5, error="no"))
+
+    assert (held.at, kernel.row(job.id).at) == (at, at)
+
+
 def test_a_job_is_not_claimed_twice(kernel: Kernel) -> None:
     kernel.enqueue(kernel.new())
 
     assert len(kernel.claim("greet")) == 1
     assert kernel.claim("greet", worker=OTHER) == []
+
+
+def test_a_job_is_claimed_at_its_due_time_and_not_a_millisecond_before(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new(at=kernel.now + 1000))
+
+    kernel.now += 999
+    assert kernel.claim("greet") == []
+    kernel.now += 1
+    assert len(kernel.claim("greet")) == 1
+
+
+def test_a_claim_takes_no_more_than_there_are_free_slots(kernel: Kernel) -> None:
+    kernel.enqueue(*[kernel.new() for _ in range(5)])
+
+    assert len(kernel.claim("greet", free=2)) == 2
+    assert kernel.claim("greet", free=0) == []
+
+
+def test_free_slots_are_counted_for_each_pool(kernel: Kernel) -> None:
+    kernel.enqueue(*[kernel.new(task) for task in ("quick", "slow", "cut") for _ in range(5)])
+    pools = {"quick": "async", "slow": "thread", "cut": "thread"}
+
+    taken = kernel.claim_as(Want(ME, LEASE, pools, {"async": 4, "thread": 2})).jobs
+
+    tasks = [job.task for job in taken]
+    assert tasks.count("quick") == 4
+    assert tasks.count("slow") + tasks.count("cut") == 2
+
+
+def test_first_in_first_out_within_a_lane(kernel: Kernel) -> None:
+    jobs = [kernel.enqueue(kernel.new(at=kernel.now - 10 + n))[0].id for n in (3, 1, 2)]
+
+    taken = [job.id for job in kernel.claim("greet")]
+
+    assert taken == [jobs[1], jobs[2], jobs[0]]
+
+
+def test_of_the_same_due_time_the_first_that_was_enqueued_goes_first(kernel: Kernel) -> None:
+    jobs = kernel.enqueue(*[kernel.new() for _ in range(30)])
+
+    taken = [kernel.claim("greet", free=1)[0].id for _ in range(30)]
+
+    assert taken == [job.id for job in jobs]
+
+
+def test_higher_priorities_go_first(kernel: Kernel) -> None:
+    kernel.enqueue(*[kernel.new(priority=priority) for priority in (0, 9, 5, 0, 9)])
+
+    taken = [kernel.claim("greet", free=1)[0].priority for _ in range(5)]
+
+    assert taken == [9, 9, 5, 0, 0]
+
+
+def test_lanes_of_equal_priority_take_turns_by_their_oldest_job(kernel: Kernel) -> None:
+    for n in range(20):
+        kernel.enqueue(kernel.new("a", at=kernel.now - 100 + n))
+    kernel.enqueue(*[kernel.new("b", at=kernel.now - 90) for _ in range(20)])
+
+    first = {job.task for job in kernel.claim("a", "b", free=15)}
+    second = {job.task for job in kernel.claim("a", "b", free=15)}
+
+    assert first == {"a"}
+    assert "b" in second
+
+
+def test_a_long_backlog_of_one_task_does_not_starve_another(kernel: Kernel) -> None:
+    kernel.enqueue(*[kernel.new("bulk") for _ in range(50)])
+    kernel.now += 1
+    kernel.enqueue(kernel.new("urgent"))
+    kernel.now += 1
+    kernel.enqueue(*[kernel.new("bulk") for _ in range(50)])
+
+    seen: list[str] = []
+    for _ in range(6):
+        held = kernel.claim("bulk", "urgent", free=10)
+        seen += [job.task for job in held]
+        kernel.settle(*[kernel.done(job) for job in held])
+
+    assert "urgent" in seen
+
+
+def test_an_unknown_task_is_left_for_others_and_not_even_looked_at(kernel: Kernel) -> None:
+    kernel.enqueue(*[kernel.new("elsewhere") for _ in range(20)], kernel.new("greet"))
+    visited: list[int] = []
+
+    held = _spied(kernel, visited.append, kernel.want("greet"))
+
+    assert [job.task for job in held] == ["greet"]
+    assert len(visited) == 1
+    assert kernel.claim("elsewhere", worker=OTHER, free=1)
+
+
+def test_a_lane_that_is_not_due_is_not_visited(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new("later", at=kernel.now + 1))
+    kernel.enqueue(kernel.new("greet"))
+    visited: list[int] = []
+
+    _spied(kernel, visited.append, kernel.want("greet", "later"))
+
+    assert len(visited) == 1
+
+
+def _spied(kernel: Kernel, note: Callable[[int], None], want: Want) -> list[Claimed]:
+    """Claim, and note every lane from which jobs are taken."""
+
+    def verb(tx: Any) -> claims.Claim:
+        real = tx.query
+
+        def query(statement: Any, values: Any) -> Any:
+            if statement.name == "claim":
+                note(values["lane"])
+            return real(statement, values)
+
+        tx.query = query
+        try:
+            return claims.claim(tx, want, now=kernel.now, lanes=kernel.lanes, react=kernel.react)
+        finally:
+            del tx.query
+
+    jobs: list[Claimed] = kernel.run(verb).jobs
+    return jobs
+
+
+def test_the_next_due_time_is_that_of_the_first_job_to_come(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new(at=kernel.now + 7000), kernel.new(at=kernel.now + 5000))
+    kernel.enqueue(kernel.new("elsewhere", at=kernel.now + 1000))
+
+    assert kernel.claim_as(kernel.want("greet")).next_due == kernel.now + 5000
+
+
+def test_without_anything_to_come_the_next_due_time_is_never(kernel: Kernel) -> None:
+    assert kernel.claim_as(kernel.want("greet")).next_due == FOREVER
+
+
+def test_the_end_of_a_lease_is_a_time_to_look_again(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new())
+    kernel.claim("greet", worker=OTHER)
+
+    assert kernel.claim_as(kernel.want("greet")).next_due == kernel.now + LEASE
+
+
+def test_a_claim_says_which_pools_could_take_more(kernel: Kernel) -> None:
+    kernel.enqueue(*[kernel.new() for _ in range(3)])
+
+    assert kernel.claim_as(kernel.want("greet", free=2)).hungry == {"async"}
+    assert kernel.claim_as(kernel.want("greet", free=2)).hungry == frozenset()
+
+
+def test_a_job_that_expired_before_its_claim_is_cancelled_and_told_of(kernel: Kernel) -> None:
+    late, fresh = kernel.enqueue(
+        kernel.new(expires=kernel.now + 1000), kernel.new(expires=kernel.now + 1001)
+    )
+
+    kernel.now += 1000
+    held = kernel.claim("greet")
+
+    assert [job.id for job in held] == [fresh.id]
+    row = kernel.row(late.id)
+    assert (row.state, row.worker) == ("cancelled", None)
+    assert "expired" in str(row.error)
+    assert [(event.job, event.kind) for event in kernel.reacted] == [(late.id, "cancelled")]
+
+
+def test_a_reaction_that_fails_does_not_keep_an_expired_job_from_ending(kernel: Kernel) -> None:
+    [late] = kernel.enqueue(kernel.new(expires=kernel.now))
+    kernel.on_react = _raise
+
+    assert kernel.claim("greet") == []
+    assert kernel.row(late.id).state == "cancelled"
+
+
+def _raise(*_: object) -> None:
+    raise ValueError("the reaction failed")
+
+
+def test_every_claim_raises_the_fence(kernel: Kernel) -> None:
+    [job] = kernel.enqueue(kernel.new())
+
+    for fence in (1, 2, 3):
+        [held] = kernel.claim("greet")
+        assert held.fence == fence
+        kernel.settle(kernel.ending(held, "snooze", due=kernel.now))
+
+    assert kernel.row(job.id).failures == 0

@@ -93,6 +93,16 @@ class Server:
             connection.execute(statement)
 
 
+def empty(dsn: str) -> None:
+    """Take a migrated database back to where its migrations left it."""
+    with psycopg.connect(dsn) as connection:
+        tables = connection.execute("select tablename from pg_tables where schemaname = 'public'")
+        for (name,) in tables.fetchall():
+            verb = "delete from {}" if name.startswith("duework_") else "drop table {} cascade"
+            if name != "duework_migration":
+                connection.execute(SQL(verb).format(Identifier(name)))  # type: ignore[arg-type]
+
+
 @contextmanager
 def server() -> Iterator[Server]:
     """Run a server for the duration of the block."""

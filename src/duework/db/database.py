@@ -7,6 +7,7 @@ Rows of kernel statements are plain tuples; rows of a user's own SQL have names.
 from __future__ import annotations
 
 import json
+import sys
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -113,11 +114,33 @@ class Database(Protocol):
         """The server's time in milliseconds, where there is a server."""
         ...
 
+    def settings(self) -> dict[str, str]:
+        """`server_version`, and what the durability of this database rests on."""
+        ...
+
     def backup(self, target: str) -> Iterator[tuple[int, int]]:
         """Copy the database; yields (done, total) as it goes."""
         ...
 
+    def reserve(self) -> None:
+        """Set something aside for a full disk; called by a process that is going to work."""
+        ...
+
+    def short(self) -> str | None:
+        """Why nothing new should be taken on while the reserve is in use; None if all is well."""
+        ...
+
+    def mend(self, tx: Tx) -> int:
+        """Make stored texts readable again that a flipped bit has spoilt; how many."""
+        ...
+
     def close(self) -> None: ...
+
+
+def is_stdlib(connection: Any) -> bool:
+    """Whether it is a connection of Python's own `sqlite3`, or of a class made from it."""
+    module = sys.modules.get("sqlite3")
+    return module is not None and isinstance(connection, module.Connection)
 
 
 def encode_list(values: list[Any]) -> str:

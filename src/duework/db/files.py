@@ -11,8 +11,10 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from duework.db.database import Tx
 from duework.errors import Gone, Unavailable, UsageError
@@ -20,6 +22,8 @@ from duework.errors import Gone, Unavailable, UsageError
 NETWORK = re.compile(
     r"^(nfs\d?|cifs|smb\d?|smbfs|9p|virtiofs|afs|ceph|glusterfs|lustre|gpfs|fuse(\..*)?)$"
 )
+
+MOUNTS = Path("/proc/self/mountinfo")
 
 # Inodes that this process has open through apsw, with a count of Apps each.
 _ours: dict[tuple[int, int], int] = {}
@@ -49,9 +53,9 @@ class Identity:
                 del _ours[self.inode]
 
 
-def claim(path: Path, *, force: bool) -> Identity:
+def claim(path: Path, *, force: bool, mounts: Path = MOUNTS) -> Identity:
     """Make sure that the file may be opened here, create it if need be, and remember it."""
-    if not force and (kind := filesystem(path.parent)) and NETWORK.match(kind):
+    if not force and (kind := filesystem(path.parent, mounts)) and NETWORK.match(kind):
         message = (
             f"{path} is on a network file system ({kind}), where SQLite's locks cannot be trusted:"
             " use a local disk or a postgresql:// URL (or add ?network=force to the URL)"
@@ -61,7 +65,7 @@ def claim(path: Path, *, force: bool) -> Identity:
         create(path)
     inode = inode_of(path)
     if inode is None:
-        raise Unavailable(f"{path} cannot be opened")
+        raise Unavailable(explain(path, OSError("there is no such file")))
     with _lock:
         if inode not in _ours and _open_here(inode):
             message = (
@@ -90,30 +94,41 @@ def create(path: Path) -> None:
 
 def explain(path: Path, error: Exception) -> str:
     """One line that says what is wrong with the path and what to do."""
-    folder = path.parent
+    folder, user = path.parent, os.geteuid()
     if not folder.is_dir():
-        return f"cannot open {path}: the folder {folder} does not exist"
-    if not os.access(folder, os.W_OK):
-        return f"cannot open {path}: user {os.getuid()} may not write in {folder}"
-    if path.exists() and not os.access(path, os.W_OK):
-        return f"cannot open {path}: user {os.getuid()} may not write it"
+        return f"cannot open {path}: the folder {folder} does not exist; create it first"
+    if not _writable(folder):
+        return (
+            f"cannot open {path}: user {user} may not write in {folder}; change its owner or mode"
+        )
+    if path.is_dir():
+        return f"cannot open {path}: it is a folder; name a file in it"
+    if path.exists() and not _writable(path):
+        return f"cannot open {path}: user {user} may not write it; change its owner or mode"
     return f"cannot open {path}: {error}"
+
+
+def _writable(path: Path) -> bool:
+    try:
+        return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
+    except OSError:
+        return False
 
 
 def inode_of(path: Path) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):
         return None
     return found.st_dev, found.st_ino
 
 
-def filesystem(folder: Path) -> str | None:
+def filesystem(folder: Path, mounts: Path = MOUNTS) -> str | None:
     """The type of the file system that holds a folder, where the system can tell."""
     best, kind = -1, None
     where = str(folder.resolve())
     try:
-        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+        lines = mounts.read_text().splitlines()
     except OSError:
         return None
     for line in lines:
@@ -125,23 +140,41 @@ def filesystem(folder: Path) -> str | None:
     return kind
 
 
+def facts(path: Path) -> dict[str, str]:
+    """What can be said about a database file without opening it."""
+    found = os.stat(path)
+    log = Path(f"{path}-wal")
+    return {
+        "file": str(path),
+        "bytes": str(found.st_size),
+        "wal_bytes": str(log.stat().st_size if log.exists() else 0),
+        "mode": f"{found.st_mode & 0o7777:04o}",
+        "filesystem": filesystem(path.parent) or "unknown",
+    }
+
+
 def ballast(path: Path) -> Path:
     """A file of nothing, given up when the disk is full so that running jobs can still settle."""
     return path.with_name(path.name + "-ballast")
 
 
-def fill_ballast(path: Path, size: int) -> None:
+def fill_ballast(path: Path, size: int) -> bool:
+    """Make the ballast if it is not there; whether there is one. A small disk does without."""
     target = ballast(path)
-    if target.exists() and target.stat().st_size >= size:
-        return
     flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
-    handle = os.open(target, flags, 0o600)
     try:
-        os.posix_fallocate(handle, 0, size)
+        handle = os.open(target, flags, 0o600)
+    except OSError:
+        return False
+    try:
+        if os.fstat(handle).st_size < size:
+            os.posix_fallocate(handle, 0, size)
     except OSError:
         target.unlink(missing_ok=True)
+        return False
     finally:
         os.close(handle)
+    return True
 
 
 def _open_here(inode: tuple[int, int]) -> bool:
@@ -156,18 +189,24 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     """Refuse a stdlib connection to a file that is ours, before it can touch the locks."""
     if event != "sqlite3.connect" or not _ours:
         return
-    name = arguments[0]
-    if isinstance(name, bytes):
-        name = os.fsdecode(name)
-    text = str(name)
-    if text.startswith("file:"):
-        text = text.removeprefix("file:").partition("?")[0]
-    if text and text != ":memory:" and inode_of(Path(text)) in _ours:
+    text = os.fsdecode(arguments[0])
+    if any(inode_of(Path(each)) in _ours for each in _meant(text)):
         message = (
             f"{text} is open in this process through Duework, and a second SQLite library on one"
             " file corrupts it: use app.connect() for a connection of your own"
         )
         raise UsageError(message)
+
+
+def _meant(name: str) -> Iterator[str]:
+    """The paths that a name given to `sqlite3.connect` may lead to; a URI is one only if asked."""
+    if name and name != ":memory:":
+        yield name
+    if name.startswith("file:"):
+        path = re.split("[?#]", name.removeprefix("file:"), maxsplit=1)[0]
+        if path.startswith("//"):
+            path = "/" + path[2:].partition("/")[2]
+        yield unquote(path)
 
 
 def adopt_stdlib(connection: Any, path: Path) -> Tx:

@@ -119,7 +119,8 @@ def _known(database: Database, tx: Tx) -> bool:
     if database.kind == "sqlite":
         sql = "select count(*) as n from sqlite_schema where name = 'duework_migration'"
     else:
-        sql = "select count(*) as n from pg_tables where tablename = 'duework_migration'"
+        # Found as the statements below find it: by the search path.
+        sql = "select count(to_regclass('duework_migration')) as n"
     return bool(tx.read(sql)[0].n)
 
 

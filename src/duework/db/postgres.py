@@ -37,7 +37,7 @@ from duework.db.postgres_tx import (
     translate,
 )
 from duework.db.urls import redacted
-from duework.db.writer import holding
+from duework.db.writer import holding, run_after_commit
 from duework.errors import Unavailable, Unknown, UsageError
 
 IDLE_CONNECTIONS = 4
@@ -64,6 +64,17 @@ WRITER = {
     "idle_in_transaction_session_timeout": "10s",
 }
 REPORTED = ["server_version", "fsync", "synchronous_commit", "full_page_writes"]
+
+# The driver gives no code for a connection that was refused, only the server's words.
+ADVICE = {
+    "password authentication failed": "check the user and the password in the URL",
+    "no pg_hba.conf entry": "allow this host and user in the server's pg_hba.conf",
+    "does not exist": "create it, or correct the URL",
+    "too many clients": "raise max_connections, or end other programs",
+    "connection slots": "raise max_connections, or end other programs",
+    "too many connections": "raise the limit of the database or of the role",
+    "Connection refused": "is the server running, and is the port right?",
+}
 
 _BEGIN = b"begin isolation level read committed"
 # Never an update of one row: while an old snapshot is open, that row would grow a long tail of
@@ -248,8 +259,7 @@ class PostgresDatabase:
             raise Unavailable(str(error)) from error.__cause__
         finally:
             self._give_back(self._idle, connection)
-        for after in tx.after_commit:
-            after()
+        run_after_commit(tx)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Tx]:
@@ -302,6 +312,17 @@ class PostgresDatabase:
             f"a PostgreSQL database is backed up by its own tools:"
             f" pg_dump --format=custom --file={target} {self.safe_url}"
         )
+
+    def reserve(self) -> None:
+        """Nothing: the server's disk is not ours."""
+
+    def short(self) -> str | None:
+        """None: see `reserve`."""
+        return None
+
+    def mend(self, tx: Tx) -> int:  # noqa: ARG002 - as the other one
+        """Nothing: PostgreSQL stores no text that is not UTF-8."""
+        return 0
 
     def close(self) -> None:
         """Close all connections; those that are lent out are closed when they come back."""
@@ -380,8 +401,16 @@ class PostgresDatabase:
             reason = first_line(error).rpartition(" failed: ")[2]
             if password := given.get("password"):
                 reason = reason.replace(str(password), "***")
-            message = f"PostgreSQL at {host}:{port} cannot be reached: {reason}"
+            message = f"PostgreSQL at {host}:{port} cannot be reached: {reason}{_advice(reason)}"
             raise Retryable(message) from error
+
+
+def _advice(reason: str) -> str:
+    """What to do about a server that will not let us in. Its words may be in another language."""
+    for words, advice in ADVICE.items():
+        if words in reason:
+            return f" ({advice})"
+    return ""
 
 
 def _reset(connection: Connection) -> bool:

@@ -36,6 +36,7 @@ RETRYABLE = {
     "53200": "the PostgreSQL server is out of memory",
     "53300": "the PostgreSQL server has no connection to spare (max_connections)",
     "55P03": "another transaction held a lock for too long",
+    "57014": "the statement was cancelled, by hand or for taking too long",
     "57P01": "the PostgreSQL server ended the connection",
     "57P02": "the PostgreSQL server crashed",
     "57P03": "the PostgreSQL server is starting or stopping",

@@ -33,6 +33,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_WORDS = re.compile(_TOKEN.pattern + r"|;|(?P<word>[A-Za-z_]\w*)", re.VERBOSE | re.DOTALL)
+# What is created with a body: `create temp trigger`, `create or replace function`.
+_BODIES = {"trigger", "function", "procedure"}
 _LIST = re.compile(r"in \(select value from json_each\((:\w+)\)\)")
 _CLAUSE = re.compile(r"/\*\+(.*?)\*/", re.DOTALL)
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -96,15 +99,27 @@ def _split(text: str) -> dict[str, str]:
 
 
 def script(text: str) -> list[str]:
-    """The single statements of a migration; a semicolon inside a string or comment does not end one."""
-    found, start = [], 0
-    depth_end = re.compile(_TOKEN.pattern + r"|;", re.VERBOSE | re.DOTALL)
-    for match in depth_end.finditer(text):
-        if match[0] == ";":
+    """The single statements of a migration.
+
+    A semicolon inside a string, a comment or the body of a trigger does not end one.
+    """
+    found, start, depth = [], 0, 0
+    words: list[str] = []
+    for match in _WORDS.finditer(text):
+        piece = match[0].lower()
+        if piece == ";" and depth <= 0:
             found.append(text[start : match.start()])
-            start = match.end()
+            start, depth, words = match.end(), 0, []
+        elif match["word"]:
+            words.append(piece)
+            if _has_body(words):
+                depth += (piece in {"begin", "case"}) - (piece == "end")
     found.append(text[start:])
     return [piece.strip() for piece in found if _has_code(piece)]
+
+
+def _has_body(words: list[str]) -> bool:
+    return words[0] == "create" and not _BODIES.isdisjoint(words[1:4])
 
 
 def _has_code(piece: str) -> bool:

@@ -25,33 +25,49 @@ from duework.clock import monotonic, pause
 from duework.db import files
 from duework.db.database import Changes, Retryable, Tx, Values, check_values, encode_list, row_type
 from duework.db.queries import Statement
-from duework.db.writer import holding
+from duework.db.writer import holding, run_after_commit
 from duework.errors import DatabaseError, Gone, SchemaMismatch, Unavailable, Unknown, UsageError
 
 OLDEST = (3, 51, 3)
 BUSY_SECONDS = 0.25
 BALLAST_BYTES = 16 * 1024 * 1024
+REFILL_SECONDS = 1.0
+FULL = "the disk is full: free some space"
 
 _TOUCH = """insert into duework_mark (process, number) values (?, ?)
             on conflict (process) do update set number = excluded.number"""
 
 
+# Table and column names here come from our own schema.
+_TEXTS = """select s.name, c.name from sqlite_schema s, pragma_table_info(s.name) c
+            where s.type = 'table' and s.name like 'duework~_%' escape '~' and c.type = 'TEXT'"""
+_MEND = """update or ignore {table} set {column} = duework_mend(cast({column} as blob))
+           where duework_mend(cast({column} as blob)) <> {column} {still_open}"""
+
+
+def _mended(*raw: Any) -> str | None:
+    return raw[0].decode("utf-8", "replace") if isinstance(raw[0], bytes) else None
+
+
 class SqliteTx:
     """A transaction on one apsw connection."""
 
-    def __init__(self, connection: apsw.Connection) -> None:
+    def __init__(
+        self, connection: apsw.Connection, on_full: Callable[[], None] | None = None
+    ) -> None:
         self.connection = connection
+        self._on_full = on_full
         self.after_commit: list[Callable[[], None]] = []
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
         # A list is a JSON text here, read by `json_each`.
         plain = {name: encode_list(v) if isinstance(v, list) else v for name, v in values.items()}
-        with _translated():
+        with _translated(self._on_full):
             return self.connection.execute(statement.sqlite, plain).fetchall()
 
     def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
         before = self.connection.total_changes()
-        with _translated():
+        with _translated(self._on_full):
             self.connection.executemany(statement.sqlite, rows)
         return self.connection.total_changes() - before
 
@@ -71,7 +87,7 @@ class SqliteTx:
     def write(self, sql: str, /, rows: Sequence[Values] | None = None, **values: Any) -> Changes:
         connection = self.connection
         inserted = changed = 0
-        with _translated():
+        with _translated(self._on_full):
             for each in [values] if rows is None else rows:
                 check_values(sql, each)
                 connection.set_last_insert_rowid(0)
@@ -121,24 +137,30 @@ def _limited(connection: apsw.Connection, limit_ms: int | None) -> Iterator[None
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translated(on_full: Callable[[], None] | None = None) -> Iterator[None]:
     """Drivers' exceptions end here: what may be tried again, and what is the statement's fault."""
     try:
         yield
     except (apsw.BusyError, apsw.LockedError) as error:
         raise Retryable("the database is locked by another connection") from error
     except apsw.FullError as error:
-        raise Retryable("the disk is full: free some space") from error
+        if on_full is not None:
+            on_full()
+        raise Retryable(FULL) from error
     except apsw.IOError as error:
         raise Retryable(f"the disk failed ({error})") from error
     except (apsw.ReadOnlyError, apsw.CantOpenError) as error:
-        raise Retryable(f"the database cannot be written ({error})") from error
+        raise Retryable(
+            f"the database cannot be written ({error}): check the rights on the file and its folder"
+        ) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise Unavailable(
             f"the database file is damaged ({error}): restore it from a backup"
         ) from error
     except apsw.InterruptError:
         raise
+    except UnicodeError as error:
+        raise DatabaseError(f"a text in the database, or for it, is not UTF-8: {error}") from error
     except apsw.Error as error:
         raise DatabaseError(f"{type(error).__name__.removesuffix('Error')}: {error}") from error
 
@@ -164,6 +186,9 @@ class SqliteDatabase:
         self._identity: files.Identity | None = None
         self._closed = False
         self._pid = os.getpid()
+        self._has_reserve = False
+        # When to try to get the reserve back; None while it is there.
+        self._refill_at: float | None = None
         if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST:
             message = (
                 f"SQLite {apsw.sqlite_lib_version()} can corrupt a database with several writers;"
@@ -184,8 +209,7 @@ class SqliteDatabase:
 
     def begin(self) -> Tx:
         connection = self._write_connection()
-        if self._identity is not None:
-            self._identity.check()
+        self._check_identity()
         deadline = monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -197,11 +221,11 @@ class SqliteDatabase:
                     raise Retryable("the database is locked by another connection") from error
                 pause(0.0002 + random.random() * 0.0008)  # noqa: S311 - jitter
             except apsw.Error:
-                with _translated():
+                with _translated(self._use_reserve):
                     raise
         self._number += 1
         self._changes = connection.total_changes()
-        return SqliteTx(connection)
+        return SqliteTx(connection, self._use_reserve)
 
     def commit(self, tx: Tx) -> None:  # noqa: ARG002 - there is one writer
         connection = self._write_connection()
@@ -212,9 +236,14 @@ class SqliteDatabase:
                 return
             connection.execute(_TOUCH, (self._process, self._number))
             connection.execute("commit")
+        except apsw.ConstraintError as error:
+            # Only a deferred constraint speaks up this late; nothing has reached the disk.
+            raise DatabaseError(f"Constraint: {error}") from error
         except apsw.Error as error:
             self._after_failed_commit(connection, error)
             return
+        # What went into a file that is no longer there must not be acknowledged.
+        self._check_identity()
         version = connection.pragma("data_version")
         if version != self._seen_version:
             self._seen_version = version
@@ -233,10 +262,10 @@ class SqliteDatabase:
         """Decide what became of a COMMIT that raised; returns if it happened after all."""
         if isinstance(error, (apsw.BusyError, apsw.FullError)) and connection.in_transaction:
             connection.execute("rollback")
-            if isinstance(error, apsw.FullError):
-                self._free_ballast()
-            with _translated():
+            with _translated(self._use_reserve):
                 raise error
+        if isinstance(error, apsw.FullError):
+            self._use_reserve()
         number = self._number
         self._drop_connections()
         try:
@@ -257,14 +286,29 @@ class SqliteDatabase:
         if row is None or row[0] != number:
             raise Retryable(f"the commit failed ({error})") from error
 
-    def _free_ballast(self) -> None:
-        with contextlib.suppress(OSError):
-            files.ballast(self.path).unlink()
+    # --- a full disk
+
+    def reserve(self) -> None:
+        self._has_reserve = files.fill_ballast(self.path, BALLAST_BYTES)
+
+    def short(self) -> str | None:
+        if self._refill_at is None:
+            return None
+        if monotonic() >= self._refill_at:
+            self._refill_at = monotonic() + REFILL_SECONDS
+            if files.fill_ballast(self.path, BALLAST_BYTES):
+                self._refill_at = None
+                return None
+        return FULL
+
+    def _use_reserve(self) -> None:
+        """Give the ballast up, so that what runs can still be settled."""
+        if self._has_reserve:
+            self._refill_at = monotonic() + REFILL_SECONDS
+            files.ballast(self.path).unlink(missing_ok=True)
 
     def _write_connection(self) -> apsw.Connection:
-        self._check_fork()
-        if self._closed:
-            raise UsageError("this App is closed")
+        self._check_usable()
         if self._writer is None:
             self._writer = self._open()
         return self._writer
@@ -273,7 +317,7 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Tx]:
-        connection = self._open()
+        connection = self.connect()
         tx = SqliteTx(connection)
         try:
             self._begin_patiently(connection)
@@ -282,14 +326,22 @@ class SqliteDatabase:
                 yield tx
             finally:
                 holding.reset(token)
-            with _translated():
-                connection.execute("commit")
+            self._commit_block(connection)
         except Retryable as error:
             raise Unavailable(str(error)) from error.__cause__
         finally:
             connection.close(force=True)
-        for after in tx.after_commit:
-            after()
+        run_after_commit(tx)
+
+    def _commit_block(self, connection: apsw.Connection) -> None:
+        try:
+            with _translated():
+                connection.execute("commit")
+        except Retryable as error:
+            if isinstance(error.__cause__, apsw.IOError):
+                raise Unknown(f"the commit failed and may still have happened: {error}") from error
+            raise
+        self._check_identity()
 
     def _begin_patiently(self, connection: apsw.Connection) -> None:
         deadline = monotonic() + 5
@@ -302,26 +354,42 @@ class SqliteDatabase:
                         "the database has been locked for 5 s by another writer"
                     ) from error
                 pause(0.0002 + random.random() * 0.0008)  # noqa: S311 - jitter
+            except apsw.Error:
+                with _translated():
+                    raise
             else:
                 return
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Tx]:
+        self._check_usable()
         with self._readers_lock:
             connection = self._readers.pop() if self._readers else None
         if connection is None:
-            connection = self._open()
+            connection = self.connect()
             connection.pragma("query_only", "on")
+        sound = True
         try:
-            connection.execute("begin")
+            with _translated():
+                connection.execute("begin")
             yield SqliteTx(connection)
         except Retryable as error:
+            sound = False
             raise Unavailable(str(error)) from error.__cause__
         finally:
+            self._give_back(connection, sound=sound)
+
+    def _give_back(self, connection: apsw.Connection, *, sound: bool) -> None:
+        try:
             if connection.in_transaction:
                 connection.execute("rollback")
-            with self._readers_lock:
+        except apsw.Error:
+            sound = False
+        with self._readers_lock:
+            if sound and not self._closed:
                 self._readers.append(connection)
+                return
+        connection.close(force=True)
 
     def adopt(self, connection: Any) -> Tx:
         if isinstance(connection, apsw.Connection):
@@ -329,34 +397,74 @@ class SqliteDatabase:
         return files.adopt_stdlib(connection, self.path)
 
     def connect(self) -> apsw.Connection:
-        return self._open()
+        self._check_usable()
+        try:
+            return self._open()
+        except Retryable as error:
+            raise Unavailable(str(error)) from error.__cause__
 
     def pulse(self) -> int | None:
         """Asks a connection of its own: the number is only comparable with itself."""
-        if self._identity is not None:
-            self._identity.check()
+        self._check_identity()
         if self._pulse is None:
-            self._pulse = self._open()
-        return int(self._pulse.pragma("data_version"))
+            self._pulse = self.connect()
+        try:
+            with _translated():
+                return int(self._pulse.pragma("data_version"))
+        except Retryable as error:
+            raise Unavailable(str(error)) from error.__cause__
 
     def now(self) -> int | None:
         return None
 
+    def settings(self) -> dict[str, str]:
+        """The library, how durable a commit is, and the file it goes to."""
+        with self.reading() as tx:
+            journal = tx.read("pragma journal_mode")[0][0]
+        return {
+            "server_version": apsw.sqlite_lib_version(),
+            "journal_mode": journal,
+            "synchronous": self._synchronous,
+            **files.facts(self.path),
+        }
+
     def backup(self, target: str) -> Iterator[tuple[int, int]]:
         """Copy by SQLite's own backup interface: a plain file copy would drop our locks."""
-        files.create(Path(target))
-        source, destination = self._open(), apsw.Connection(target)
+        path = Path(target)
+        if os.path.lexists(path):
+            raise UsageError(f"{target} exists already: a backup overwrites nothing")
+        files.create(path)
+        source, destination = self.connect(), apsw.Connection(str(path))
+        whole = False
         try:
-            with destination.backup("main", source, "main") as copy:
+            with _translated(), destination.backup("main", source, "main") as copy:
                 while not copy.done:
                     copy.step(256)
                     yield copy.page_count - copy.remaining, copy.page_count
+            whole = True
         finally:
             destination.close()
             source.close()
+            if not whole:
+                path.unlink(missing_ok=True)
+
+    def mend(self, tx: Tx) -> int:
+        """SQLite stores any bytes as text, and then no row beside them can be read either."""
+        assert isinstance(tx, SqliteTx), "a transaction of ours"
+        connection = tx.connection
+        connection.create_scalar_function("duework_mend", _mended, 1, deterministic=True)
+        before = connection.total_changes()
+        with _translated():
+            for table, column in connection.execute(_TEXTS).fetchall():
+                still_open = "and state = 'open'" if table == "duework_job" else ""
+                connection.execute(_MEND.format(table=table, column=column, still_open=still_open))
+        return connection.total_changes() - before
 
     def close(self) -> None:
         self._closed = True
+        if os.getpid() != self._pid:
+            # They are the parent's: closing them here would end its locks and clear up its files.
+            return
         self._drop_connections()
         if self._identity is not None:
             self._identity.release()
@@ -371,28 +479,42 @@ class SqliteDatabase:
                 single.close(force=True)
         self._writer = self._pulse = None
 
-    def _check_fork(self) -> None:
+    def _check_usable(self) -> None:
         if os.getpid() != self._pid:
             message = "this App was opened before a fork; make a new App in the child process"
             raise UsageError(message)
+        if self._closed:
+            raise UsageError("this App is closed")
+
+    def _check_identity(self) -> None:
+        if self._identity is not None:
+            self._identity.check()
 
     def _open(self) -> apsw.Connection:
-        self._check_fork()
         if self._identity is None:
             self._identity = files.claim(self.path, force="network" in self._options)
+        self._check_identity()
+        connection: apsw.Connection | None = None
         try:
-            connection = apsw.Connection(
-                str(self.path), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-            )
+            # Without CREATE: a file that was deleted meanwhile must not come back empty.
+            connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
             self._configure(connection)
-        except (apsw.BusyError, apsw.IOError, apsw.CantOpenError) as error:
-            raise Retryable(files.explain(self.path, error)) from error
-        except apsw.NotADBError as error:
-            message = f"{self.path} is not a SQLite database: restore it from a backup, or name another file"
-            raise Unavailable(message) from error
-        except apsw.ReadOnlyError as error:
-            raise Unavailable(files.explain(self.path, error)) from error
+        except apsw.Error as error:
+            if connection is not None:
+                connection.close(force=True)
+            self._check_identity()
+            raise self._unopened(error) from error
+        self._check_identity()
         return connection
+
+    def _unopened(self, error: apsw.Error) -> Exception:
+        """What a failure to open means: wait and try again, or give up."""
+        if isinstance(error, apsw.NotADBError):
+            message = f"{self.path} is not a SQLite database: restore it from a backup, or name another file"
+            return Unavailable(message)
+        if isinstance(error, apsw.CorruptError):
+            return Unavailable(f"{self.path} is damaged ({error}): restore it from a backup")
+        return Retryable(files.explain(self.path, error))
 
     def _configure(self, connection: apsw.Connection) -> None:
         for tries in range(400):

@@ -13,7 +13,7 @@ from typing import Any
 
 from duework.db.database import Changes, Values, check_values, encode_list, row_type
 from duework.db.queries import Statement
-from duework.errors import DatabaseError, Unavailable
+from duework.errors import DatabaseError, SchemaMismatch, Unavailable
 
 
 class StdlibTx:
@@ -71,6 +71,9 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
+        if "no such table: duework_" in str(error):
+            message = "the database has no tables of Duework yet: run `duework db migrate` first"
+            raise SchemaMismatch(message) from error
         raise Unavailable(f"the database could not be written: {error}") from error
     except sqlite3.Error as error:
         raise DatabaseError(f"{type(error).__name__}: {error}") from error

@@ -39,6 +39,17 @@ def open_database(url: str, durability: str = "power") -> Database:
     )
 
 
+def missing(url: str) -> str | None:
+    """The database file that opening this URL would have to make; None if there is none to make."""
+    if not url.startswith("sqlite://"):
+        return None
+    from duework.db.sqlite import parse
+
+    path = parse(url)[0]
+    # An empty file is what `touch` leaves: opening it would write to it.
+    return None if path.exists() and path.stat().st_size > 0 else str(path)
+
+
 def redacted(url: str) -> str:
     """The URL with `***` in place of its passwords."""
     return _IN_QUERY.sub(r"\1***", _IN_AUTHORITY.sub(r"\1:***@", url))

@@ -13,6 +13,8 @@ who finds the writer idle commits by itself, without a change of thread.
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import random
 import threading
 from collections import deque
@@ -23,29 +25,38 @@ from typing import Any, TypeVar
 
 from duework.clock import monotonic, pause
 from duework.db.database import Database, Retryable, Tx
-from duework.errors import Error, Unavailable, UsageError
+from duework.errors import DatabaseError, Error, Gone, SchemaMismatch, Unavailable, UsageError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Verb = Callable[[Tx, list[Item]], Sequence[Result]]
+
+logger = logging.getLogger("duework")
 
 GROUP_ROWS = 1000
 PATIENCE = 5.0
 # After a commit, while other processes write too: without it the lock is rarely free for them.
 GAP = 0.001
 
-# Set while this thread or task is inside `app.transaction()`.
+# Set while this thread or task is inside `app.transaction()`, or inside a verb.
 holding: ContextVar[bool] = ContextVar("duework_holding", default=False)
 
 
 class Request:
     """A verb with its items, and later its results or its error."""
 
-    __slots__ = ("deadline", "done", "error", "future", "items", "loop", "results", "verb")
+    __slots__ = (
+        *("deadline", "done", "error", "essential", "future", "items", "loop", "results"),
+        "verb",
+    )
 
-    def __init__(self, verb: Verb[Any, Any], items: list[Any], patience: float | None) -> None:
+    def __init__(
+        self, verb: Verb[Any, Any], items: list[Any], patience: float | None, *, first: bool = False
+    ) -> None:
         self.verb = verb
         self.items = items
+        # Work that runs already: written down even on the last of the disk.
+        self.essential = first or patience is None
         self.deadline = None if patience is None else monotonic() + patience
         self.results: Sequence[Any] = ()
         self.error: BaseException | None = None
@@ -71,8 +82,10 @@ class Writer:
         self._fatal: Error | None = None
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
-        # Why nothing can be written at the moment, for health and logs; None when all is well.
+        self._pid = os.getpid()
+        # Why nothing can be written at the moment, and since when; None when all is well.
         self.parked: str | None = None
+        self._parked_at = 0.0
 
     def call(
         self,
@@ -84,7 +97,7 @@ class Writer:
     ) -> Sequence[Result]:
         """Run the verb and wait for its commit. `first` goes before everything that waits."""
         self._check()
-        request = Request(verb, items, patience)
+        request = Request(verb, items, patience, first=first)
         if not self._waiting and self._busy.acquire(blocking=False):
             try:
                 self._settle_alone(request)
@@ -108,11 +121,36 @@ class Writer:
     ) -> Sequence[Result]:
         """The same for async callers; the event loop goes on meanwhile."""
         self._check()
-        request = Request(verb, items, patience)
+        request = Request(verb, items, patience, first=first)
         request.loop = asyncio.get_running_loop()
         request.future = request.loop.create_future()
         self._submit(request, first=first)
         return await request.future
+
+    def call_within(
+        self, verb: Verb[Item, Result], items: list[Item], seconds: float
+    ) -> Sequence[Result]:
+        """Ahead of all that waits, and never longer than `seconds`, however the database hangs.
+
+        `Unavailable` does not mean here that it will not happen, only that nobody waits for it.
+        """
+        self._check()
+        request = Request(verb, items, seconds, first=True)
+        request.done = threading.Event()
+        self._submit(request, first=True)
+        if not request.done.wait(seconds):
+            raise Unavailable(_late(self.parked or "the database does not answer"))
+        return request.answer()
+
+    @property
+    def ours(self) -> bool:
+        """Whether this is the process that made it, not one that was forked from it."""
+        return os.getpid() == self._pid
+
+    def stuck(self, seconds: float) -> str | None:
+        """Why nothing could be written for at least so long; None if all is well."""
+        why = self.parked
+        return why if why is not None and monotonic() - self._parked_at >= seconds else None
 
     def close(self) -> None:
         """Finish what waits, then stop."""
@@ -122,10 +160,14 @@ class Writer:
             self._thread.join(timeout=PATIENCE)
 
     def _check(self) -> None:
+        if not self.ours:
+            # The writer's thread and its locks are the parent's.
+            message = "this App was opened before a fork; make a new App in the child process"
+            raise UsageError(message)
         if holding.get():
             message = (
-                "a write of its own inside `with app.transaction()` would wait for itself;"
-                " use the transaction's own verbs, such as tx.enqueue(task, …)"
+                "a write of its own inside a transaction (`with app.transaction()`, run.commit or"
+                " @task.settled) would wait for itself; use tx.enqueue(task, …) instead"
             )
             raise UsageError(message)
         if self._fatal is not None:
@@ -176,10 +218,10 @@ class Writer:
         """The caller's own thread is the writer for a moment."""
         tries = 0
         while not self._attempt([request]):
+            # Those that wait behind it have a patience of their own.
+            self._answer(self._overdue())
             tries += 1
             pause(_backoff(tries))
-        if request.error is not None and self._fatal_error(request.error):
-            self._fatal = request.error  # type: ignore[assignment]  # just checked
 
     def _settle_group(self, group: list[Request]) -> None:
         tries = 0
@@ -208,41 +250,89 @@ class Writer:
 
     def _attempt(self, group: list[Request]) -> bool:
         """One transaction for the group; False if it should be tried again."""
+        group = self._admitted(group)
+        if not group:
+            return True
         try:
-            tx = self._database.begin()
-            try:
-                try:
-                    _run_together(tx, group)
-                except Retryable:
-                    raise
-                except Exception:  # noqa: BLE001 - whose error it is, the second run tells
-                    self._database.rollback(tx)
-                    tx = self._database.begin()
-                    _run_singly(tx, group)
-                if any(request.error is None for request in group):
-                    self._database.commit(tx)
-                else:
-                    self._database.rollback(tx)
-            except BaseException:
-                # Also at Ctrl-C in the caller's thread: the next group must find it closed.
-                self._database.rollback(tx)
-                raise
+            tx = self._write(group)
         except Retryable as error:
             return self._put_off(group, error)
-        except Error as error:
-            if self._fatal_error(error):
+        except _CommitRefused as refused:
+            # A deferred constraint: whose it is, only separate transactions can tell.
+            if len(group) == 1:
+                group[0].error = refused.error
+                return True
+            return self._attempt_each(group)
+        except Exception as error:  # noqa: BLE001 - answered to whoever asked; the writer lives on
+            if isinstance(error, Error) and self._fatal_error(error):
                 self._fatal = error
             for request in group:
                 request.error = error
             return True
         self.parked = None
-        for after in tx.after_commit:
-            after()
+        run_after_commit(tx)
         return True
 
+    def _write(self, group: list[Request]) -> Tx:
+        """The group's statements and their commit."""
+        tx = self._database.begin()
+        # A verb, an effect or a reaction that writes past its own transaction would wait for itself.
+        token = holding.set(True)
+        try:
+            try:
+                _run_together(tx, group)
+            except Retryable:
+                raise
+            except Exception:  # noqa: BLE001 - whose error it is, the second run tells
+                self._database.rollback(tx)
+                tx = self._database.begin()
+                _run_singly(tx, group)
+            if any(request.error is None for request in group):
+                self._commit(tx)
+            else:
+                self._database.rollback(tx)
+        except BaseException:
+            # Also at Ctrl-C in the caller's thread: the next group must find it closed.
+            self._database.rollback(tx)
+            raise
+        finally:
+            holding.reset(token)
+        return tx
+
+    def _commit(self, tx: Tx) -> None:
+        try:
+            self._database.commit(tx)
+        except (Unavailable, Gone, SchemaMismatch):
+            raise
+        except DatabaseError as error:
+            self._database.rollback(tx)
+            raise _CommitRefused(error) from error
+
+    def _attempt_each(self, group: list[Request]) -> bool:
+        """Each request in a transaction of its own; False if some should be tried again."""
+        for request in group:
+            request.error = None
+            tries = 0
+            while not self._attempt([request]):
+                tries += 1
+                pause(_backoff(tries))
+        return True
+
+    def _admitted(self, group: list[Request]) -> list[Request]:
+        """On the reserve of a full disk nothing new is taken on."""
+        short = self._database.short()
+        if short is None:
+            return group
+        for request in group:
+            if not request.essential:
+                request.error = Unavailable(short)
+        return [request for request in group if request.essential]
+
     def _put_off(self, group: list[Request], error: Retryable) -> bool:
-        self.parked = str(error)
         now = monotonic()
+        if self.parked is None:
+            self._parked_at = now
+        self.parked = str(error)
         for request in group:
             request.error = None
             if self._stop or (request.deadline is not None and request.deadline <= now):
@@ -267,6 +357,23 @@ class Writer:
             except RuntimeError:
                 # The caller's loop has ended; what it asked for is committed all the same.
                 continue
+
+
+class _CommitRefused(Exception):
+    """The database would not commit what the statements had done."""
+
+    def __init__(self, error: DatabaseError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def run_after_commit(tx: Tx) -> None:
+    """What was to follow the commit; it is durable already, so a failure here undoes nothing."""
+    for after in tx.after_commit:
+        try:
+            after()
+        except Exception:
+            logger.exception("something that was to follow a commit failed")
 
 
 def _resolve(requests: list[Request]) -> None:

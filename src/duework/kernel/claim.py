@@ -16,7 +16,7 @@ from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.kernel.job import OWN_QUEUE, Claimed, Ending, JobId, Kind, LaneName, Reaction
 from duework.kernel.lanes import Lane, Lanes, Q
-from duework.kernel.settle import settle
+from duework.kernel.settle import settle, watched
 
 # The most leases that one claim writes off.
 RECOVER = 500
@@ -175,13 +175,7 @@ def _drop_expired(
     if not late:
         return taken
     endings = [
-        Ending(
-            *(job.id, job.fence, want.worker, "cancelled"),
-            error=EXPIRED,
-            watched=True,
-            fallback=_unwatched(job.id, job.fence, want.worker, "cancelled", EXPIRED),
-        )
-        for job in late
+        watched(Ending(job.id, job.fence, want.worker, "cancelled", error=EXPIRED)) for job in late
     ]
     settle(tx, endings, now=now, lanes=lanes, react=react)
     gone = {job.id for job in late}
@@ -227,31 +221,19 @@ def recover(
         gone = crashed(worker, identifier)
         kind: Kind = "crashed" if gone else "lost"
         why = "its worker died while it ran" if gone else "its worker lost the lease"
-        endings[identifier] = Ending(
+        lost = Ending(
             *(JobId(identifier), fence, worker, kind),
             error=why,
             keep=None,
             immortal=immortal(task),
-            watched=gone,
-            fallback=_unwatched(identifier, fence, worker, kind, why),
         )
+        # Somebody who marked it for cancelling is told of that, also when it was only lost.
+        endings[identifier] = watched(lost)
     if endings:
         settle(tx, list(endings.values()), now=now, lanes=lanes, react=react)
     for worker in dead:
         tx.query(Q.worker_gone, {"id": worker})
     return list(endings.values())
-
-
-def _unwatched(
-    identifier: int, fence: int, worker: int, kind: Kind, why: str
-) -> Callable[[Exception], Ending]:
-    """A reaction that fails must not keep the row from ending."""
-
-    def fallback(error: Exception) -> Ending:
-        text = f"{why} (and a reaction to that failed: {error})"
-        return Ending(JobId(identifier), fence, worker, kind, error=text, keep=None)
-
-    return fallback
 
 
 def extend(tx: Tx, leases: Sequence[tuple[int, int]], *, worker: int, until: int) -> list[JobId]:
@@ -272,5 +254,9 @@ def marked(tx: Tx, worker: int) -> list[tuple[int, int, str]]:
 def excuse(tx: Tx, leases: Sequence[tuple[int, int]]) -> None:
     """The holder is back: what was charged to these attempts as a crash was none."""
     for job, fence in sorted(leases):
-        if tx.query(Q.excuse_attempt, {"job": job, "fence": fence}):
+        lease = {"job": job, "fence": fence}
+        # Of a crash that many shared nothing was counted.
+        if tx.query(Q.excuse_attempt, {**lease, "outcome": "crashed alone"}):
             tx.query(Q.excuse_job, {"job": job})
+        else:
+            tx.query(Q.excuse_attempt, {**lease, "outcome": "crashed"})

@@ -18,6 +18,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing import connection, forkserver
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -26,6 +27,7 @@ import msgspec
 from duework.clock import SystemClock, monotonic
 from duework.errors import Error, UsageError
 from duework.kernel.job import Claimed, Effect, Ending, NewJob
+from duework.kernel.report import describe
 from duework.kernel.run import Host, Write
 from duework.kernel.runner import Attempt, Runner, TimedOut
 from duework.kernel.tasks import Definition, Registry
@@ -95,36 +97,88 @@ def call(attempt: Attempt, host: Host, worker: int, chance: float) -> Ending:
         *(task.function.__module__, task.function.__qualname__, attempt.job, worker),
         *(host.now(), chance, task.policy.cpu_seconds, task.policy.memory_mb),
     )
-    ours, theirs = multiprocessing.Pipe()
-    process = _context([task]).Process(target=_child, args=(theirs, _encode(spec)), daemon=True)
-    with _starting, _marked_environment():
-        process.start()
-    theirs.close()
-    attempt.interrupt = lambda: _kill(process)
+    child = Child(_encode(spec), task.function.__module__)
+    attempt.interrupt = child.kill
+    # Whoever told it to stop a moment ago found nothing to kill yet.
+    if attempt.stopping is not None or attempt.over:
+        child.kill()
     try:
-        frame = _serve(ours, attempt, host)
+        frame = _serve(child, attempt, host)
     finally:
-        _kill(process)
-        process.join()
-        ours.close()
+        code = child.end()
     if frame is None:
-        raise _verdict(attempt, process.exitcode, host)
+        raise _verdict(attempt, code)
     return _ending(frame, attempt, host, worker)
 
 
-def _context(tasks: Sequence[Definition]) -> Any:
-    context = multiprocessing.get_context("forkserver")
-    modules = {task.function.__module__ for task in tasks} - {"__main__"}
-    with contextlib.suppress(Exception):
-        context.set_forkserver_preload(["duework", *sorted(modules)])
-    return context
+class Child:
+    """The process of one attempt, as its parent sees it."""
+
+    def __init__(self, spec: bytes, module: str) -> None:
+        self.pipe, theirs = multiprocessing.Pipe()
+        self._lock = threading.Lock()
+        self._ended = False
+        context = multiprocessing.get_context("forkserver")
+        with _starting:
+            context.set_forkserver_preload(["duework.kernel.preload"])
+            with _marked_environment(module):
+                forkserver.ensure_running()
+            self._process = context.Process(target=_child, args=(theirs, spec), daemon=True)
+            try:
+                self._process.start()
+            except (EOFError, OSError) as error:
+                self.pipe.close()
+                raise Crash(f"a process could not be started ({error!r})") from error
+            finally:
+                theirs.close()
+
+    def message(self) -> dict[str, Any] | None:
+        """What it says next; None if it has ended."""
+        try:
+            # Its end is seen even if something that it started keeps the pipe open.
+            connection.wait([self.pipe, self._process.sentinel])
+            if not self.pipe.poll():
+                return None
+            return dict(_decode(self.pipe.recv_bytes(FRAME_LIMIT)))
+        except (EOFError, OSError):
+            return None
+
+    def answer(self, reply: Mapping[str, Any]) -> None:
+        with contextlib.suppress(OSError):
+            self.pipe.send_bytes(_encode(reply))
+
+    def kill(self) -> None:
+        """End it and everything in its group; from any thread, and nothing once it has ended."""
+        with self._lock:
+            if not self._ended:
+                self._signal()
+
+    def end(self) -> int | None:
+        """Kill what is left of it and forget it; its exit code."""
+        # Others look at the processes there are whenever one is started, and of two threads that
+        # ask for one exit code, only one gets it.
+        with _starting, self._lock:
+            self._signal()
+            self._process.join()
+            self._ended = True
+            code: int | None = self._process.exitcode
+            self._process.close()
+        self.pipe.close()
+        return code
+
+    def _signal(self) -> None:
+        assert self._process.pid is not None, "it was started"
+        # Very early it has no group of its own yet.
+        for send in (os.killpg, os.kill):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                send(self._process.pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager
-def _marked_environment() -> Iterator[None]:
+def _marked_environment(module: str) -> Iterator[None]:
     """The fork server, once started, keeps the environment it was started in: without our address."""
     address = os.environ.pop("DUEWORK_URL", None)
-    os.environ[ISOLATED] = "1"
+    os.environ[ISOLATED] = module
     try:
         yield
     finally:
@@ -133,33 +187,13 @@ def _marked_environment() -> Iterator[None]:
             os.environ["DUEWORK_URL"] = address
 
 
-def _kill(process: Any) -> None:
-    """The child and everything it started, if it is still in the child's group."""
-    if process.pid is None:
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if process.exitcode is None:
-            os.kill(process.pid, signal.SIGKILL)
-
-
-def _serve(pipe: Connection, attempt: Attempt, host: Host) -> dict[str, Any] | None:
+def _serve(child: Child, attempt: Attempt, host: Host) -> dict[str, Any] | None:
     """Answer the child until it sends its result; None if it ended without one."""
-    while True:
-        remaining = attempt.deadline - monotonic()
-        try:
-            if not pipe.poll(max(0.0, min(remaining, 0.5))):
-                if remaining <= 0 and attempt.stopping is None:
-                    attempt.stopping = "timeout"
-                    attempt.interrupt()
-                continue
-            message = _decode(pipe.recv_bytes(FRAME_LIMIT))
-        except (EOFError, OSError):
-            return None
+    while (message := child.message()) is not None:
         if message["ask"] == "end":
-            return dict(message)
-        pipe.send_bytes(_encode(_reply(message, attempt, host)))
+            return message
+        child.answer(_reply(message, attempt, host))
+    return None
 
 
 def _reply(message: Mapping[str, Any], attempt: Attempt, host: Host) -> dict[str, Any]:
@@ -175,9 +209,7 @@ def _reply(message: Mapping[str, Any], attempt: Attempt, host: Host) -> dict[str
         return {"error": str(error)}
 
 
-def _verdict(attempt: Attempt, code: int | None, host: Host) -> Exception:  # noqa: ARG001 - same shape
-    if attempt.stopping == "timeout":
-        return TimedOut(f"it ran longer than its timeout of {attempt.task.timeout_ms} ms")
+def _verdict(attempt: Attempt, code: int | None) -> Exception:
     if attempt.stopping is not None:
         return TimedOut(attempt.stopping)
     if code == -signal.SIGXCPU:
@@ -259,7 +291,15 @@ class _Jobs:
 def _child(pipe: Connection, raw: bytes) -> None:
     spec = msgspec.convert(_decode(raw), Spec)
     _limit(spec)
-    task = find(spec.module, spec.name)
+    if not isolated():
+        raise AssertionError("the fork server was started with the worker's own environment")
+    try:
+        task = find(spec.module, spec.name)
+    except Exception as error:  # noqa: BLE001 - a module may raise anything when it is imported
+        why = f"a fresh process could not import {spec.module}: {describe(error)}"
+        failed = Ending(spec.job.id, spec.job.fence, spec.worker, "failed", error=why)
+        pipe.send_bytes(_encode(_frame(failed)))
+        return
     registry = Registry()
     registry.add_as(spec.job.task, task)
     host = _Pipe(pipe, spec)
@@ -311,6 +351,10 @@ def _frame(ending: Ending) -> dict[str, Any]:
 def _limit(spec: Spec) -> None:
     """A group and limits of its own; it goes when its server goes."""
     os.setsid()
+    # The server lives while anybody holds its lifeline. We must not: it has to end with our worker.
+    if (lifeline := getattr(forkserver._forkserver, "_forkserver_alive_fd", None)) is not None:  # noqa: SLF001 - inherited, no other way
+        os.close(lifeline)
+        forkserver._forkserver._forkserver_alive_fd = None  # type: ignore[attr-defined]  # noqa: SLF001
     with contextlib.suppress(Exception):
         import ctypes
 

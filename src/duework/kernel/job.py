@@ -126,7 +126,7 @@ class Ending(msgspec.Struct, frozen=True):
     immortal: bool = False
     effects: tuple[Effect, ...] = ()
     # What an effect or a reaction that failed makes of the attempt.
-    fallback: Callable[[Exception], Ending] | None = None
+    fallback: Callable[[BaseException], Ending] | None = None
     # Whether somebody wants to react inside the settle.
     watched: bool = False
 

@@ -15,9 +15,10 @@ from duework.codec import checksum
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
 from duework.ids import Ids
-from duework.kernel.job import Ending, Enqueued, Held, JobId, NewJob, Reaction
+from duework.kernel.job import Enqueued, Held, JobId, NewJob, Reaction
 from duework.kernel.lanes import Lanes, Q
-from duework.kernel.settle import apply, held, wake_serials
+from duework.kernel.report import storable
+from duework.kernel.settle import cancel_waiting, held, serial_busy, wake_serials
 
 # The most rows that one transaction of an operator's verb touches.
 CHUNK = 1000
@@ -26,15 +27,17 @@ CHUNK = 1000
 def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int) -> list[Enqueued]:
     """Write open jobs; a job whose key is taken is answered with the one that has it."""
     numbers = lanes.numbers(tx, {job.lane for job in jobs})
-    if serials := sorted({job.serial for job in jobs if job.serial is not None}):
+    serials = sorted({job.serial for job in jobs if job.serial is not None})
+    if serials:
         tx.query(Q.lock_serials, {"serials": serials})
     plain: list[tuple[Any, ...]] = []
     answers: list[Enqueued | None] = []
-    for job in jobs:
+    # In the order of the list, since that is the order in which they are to run.
+    drawn = [JobId(ids.draw()) for _ in jobs]
+    for job, identifier in zip(jobs, drawn, strict=True):
         if job.key is None and job.serial is None and job.after is None:
-            drawn = JobId(ids.draw())
-            plain.append(_row(drawn, numbers[job.lane], job, due=job.at))
-            answers.append(Enqueued(drawn))
+            plain.append(_row(identifier, numbers[job.lane], job, due=job.at))
+            answers.append(Enqueued(identifier))
         else:
             answers.append(None)
     if plain:
@@ -46,7 +49,8 @@ def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int)
     )
     for place in rest:
         job = jobs[place]
-        answers[place] = _enqueue_special(tx, job, numbers[job.lane], JobId(ids.draw()), now)
+        answers[place] = _enqueue_special(tx, job, numbers[job.lane], drawn[place], now)
+    wake_serials(tx, serials)
     return [answer for answer in answers if answer is not None]
 
 
@@ -90,6 +94,7 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
             "due": job.at,
             "at": job.at,
             "expires": job.expires,
+            "forever": FOREVER,
         }
         tx.query(Q.replace, values)
     elif worker is not None and job.again:
@@ -98,7 +103,7 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
 
 
 def _first_due(tx: Tx, job: NewJob) -> int:
-    """When it may be claimed: never, while another job has to end first."""
+    """When it may be claimed: never, while another job may have to end first."""
     if job.after is not None:
         state = tx.query(Q.state_of, {"id": job.after})
         if not state:
@@ -108,9 +113,8 @@ def _first_due(tx: Tx, job: NewJob) -> int:
         if state[0][0] != "done":
             tx.query(Q.link, {"id": job.after})
             return FOREVER
-    if job.serial is not None and tx.query(Q.serial_head, {"serial": job.serial}):
-        return FOREVER
-    return job.at
+    # The first of its serial value is released once all of the list is there.
+    return job.at if job.serial is None else FOREVER
 
 
 def cancel(
@@ -129,11 +133,10 @@ def cancel(
         if row.state != "open":
             answers.append(row.state)
         elif row.worker is not None:
-            tx.query(Q.mark, {"id": row.id, "why": why})
+            tx.query(Q.mark, {"id": row.id, "why": storable(why)})
             answers.append("cancelling")
         else:
-            ending = Ending(row.id, row.fence, 0, "cancelled", error=why, watched=True)
-            apply(tx, row, ending, now=now, lanes=lanes, react=react)
+            cancel_waiting(tx, row, why, now=now, lanes=lanes, react=react)
             answers.append("cancelled")
     if "cancelling" in answers:
         tx.query(Q.notify, {"word": "marked"})
@@ -159,8 +162,7 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
         ):
             message = f"job {identifier} cannot be revived: its key {row.key!r} is held by job {taken[0][0]}"
             raise Conflict(message)
-        waits = row.serial is not None and tx.query(Q.serial_head, {"serial": row.serial})
-        due = FOREVER if waits else now
+        due = FOREVER if row.serial is not None and serial_busy(tx, row.serial) else now
         values = (
             *("open", due, row.lane, 0, 0, None, row.error),
             *(row.payload, row.checksum, None, None, None, row.id),

@@ -54,8 +54,10 @@ where task = :task and key = :key and state = 'open' and key is not null
 /*+ for update */
 
 -- name: replace
+-- A job that waits for another one, or for its turn, goes on waiting.
 update duework_job
-set lane = :lane, payload = :payload, checksum = :checksum, due = :due, at = :at, expires = :expires
+set lane = :lane, payload = :payload, checksum = :checksum, at = :at, expires = :expires,
+    due = case when due >= :forever then due else :due end
 where id = :id and state = 'open' and worker is null
 
 -- name: ask_again
@@ -80,6 +82,13 @@ select id, after, due, at, worker
 from duework_job
 where serial = :serial and state = 'open' and serial is not null
 order by id
+limit 1
+
+-- name: serial_active
+-- Whether one of a serial value may be claimed, or runs.
+select id
+from duework_job
+where serial = :serial and state = 'open' and serial is not null and due < :forever
 limit 1
 
 -- name: lanes
@@ -159,7 +168,8 @@ where id = :id and fence = :fence and worker = :worker
 -- name: settle_done
 -- The common case: it worked, and nothing else hangs on the row.
 update duework_job
-set state = 'done', due = :due, worker = null, result = :result, settled = :settled
+set state = 'done', due = :due, worker = null, result = :result, error = null,
+    settled = :settled
 where id = :id and fence = :fence and worker = :worker and linked = 0 and state = 'open'
 
 -- name: settle_gone
@@ -219,7 +229,7 @@ order by fence
 -- The holder is back: it had lost its lease, it had not crashed.
 update duework_attempt
 set outcome = 'lost'
-where job = :job and fence = :fence and outcome in ('crashed', 'crashed alone')
+where job = :job and fence = :fence and outcome = :outcome
 returning job
 
 -- name: excuse_job
@@ -243,6 +253,12 @@ on conflict (id) do nothing
 
 -- name: workers
 select id, host, boot, space, pid, born, started from duework_worker order by id
+
+-- name: held_by_worker
+select worker, count(*)
+from duework_job
+where worker is not null
+group by worker
 
 -- name: worker_gone
 delete from duework_worker
@@ -332,10 +348,13 @@ where l.queue = :queue and j.state = 'open' and j.worker is null
 limit :wanted
 
 -- name: over
--- Settled rows whose retention has ended.
-select id from duework_job
-where state <> 'open' and due <= :now
-order by due
+-- Settled rows whose retention has ended; not a failed one that others wait for.
+select j.id from duework_job j
+where j.state <> 'open' and j.due <= :now
+  and (j.state <> 'failed' or not exists (
+    select 1 from duework_job w
+    where w.after = j.id and w.state = 'open' and w.after is not null))
+order by j.due
 limit :wanted
 /*+ for update skip locked */
 

@@ -36,7 +36,7 @@ class Keeper:
         worker: int,
         lease_ms: int,
         leases: Leases,
-        lost: Callable[[list[int]], None],
+        lost: Callable[[list[tuple[int, int]]], None],
     ) -> None:
         self._engine = engine
         self._worker = worker
@@ -81,21 +81,22 @@ class Keeper:
             if monotonic() < next_turn:
                 continue
             next_turn = monotonic() + every
-            if leases and self._try_extend(leases, patience=every):
-                last_success = monotonic()
-            if monotonic() - last_success > GIVE_UP * self._lease_ms / 1000:
-                self._lost([job for job, _ in leases])
+            # A lease counts from before the call, and nobody waits beyond the time to give up.
+            asked = monotonic()
+            give_up_at = last_success + GIVE_UP * self._lease_ms / 1000
+            if leases and self._try_extend(leases, max(0.0, min(every, give_up_at - asked))):
+                last_success = asked
+            if monotonic() >= give_up_at and last_success < asked:
+                self._lost(self._leases())
                 last_success = monotonic()
 
-    def _try_extend(self, leases: list[tuple[int, int]], patience: float) -> bool:
+    def _try_extend(self, leases: list[tuple[int, int]], seconds: float) -> bool:
         try:
-            gone = self._engine.writer.call(self._extend, [leases], patience=patience, first=True)[
-                0
-            ]
+            gone = self._engine.writer.call_within(self._extend, [leases], seconds)[0]
         except Error:
             return False
         if gone:
-            self._lost(gone)
+            self._lost([(job, fence) for job, fence in leases if job in gone])
         return True
 
     def _watch_loop(self) -> None:

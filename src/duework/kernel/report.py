@@ -27,19 +27,29 @@ _SECRETS = (
 
 def describe(error: BaseException) -> str:
     """'ValueError: message', then where it came from, innermost call last."""
-    try:
-        message = str(error)
-    except Exception:  # noqa: BLE001 - a message that cannot be had is no message
-        message = "(its message could not be read)"
-    head = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    if len(head) > _MESSAGE:
-        head = head[: _MESSAGE - 1] + "…"
+    name, message = type.__getattribute__(type(error), "__name__"), said(error)
+    head = f"{name}: {message}" if message else name
     return redact("\n".join([head, *_trace(error)]))
+
+
+def said(error: BaseException) -> str:
+    """Its message, bounded and storable, whatever its own code does when asked."""
+    try:
+        # The plain text, also where `__str__` gives a text with a will of its own.
+        message = str.__str__(str(error))
+    except BaseException:  # noqa: BLE001 - a message that cannot be had is no message
+        message = "(its message could not be read)"
+    return storable(message if len(message) < _MESSAGE else message[: _MESSAGE - 1] + "…")
 
 
 def redact(text: str) -> str:
     for pattern, instead in _SECRETS:
         text = pattern.sub(instead, text)
+    return storable(text)
+
+
+def storable(text: str) -> str:
+    """Without what a database cannot keep in a text."""
     return text.encode("utf-8", "replace").decode().replace("\x00", "\\0")
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from duework.codec import checksum
 from duework.durations import human
-from duework.errors import Error, InvalidArguments
+from duework.errors import Error, InvalidArguments, TaskNotFound
 from duework.kernel.job import KEEP, Claimed, Ending
 from duework.kernel.outcomes import Cancel, Fail, Outcome, Retry, Snooze, Throttled
-from duework.kernel.report import describe
+from duework.kernel.report import describe, said
 from duework.kernel.run import Host, Run
 from duework.kernel.tasks import Definition, Registry
 
@@ -68,16 +68,18 @@ class Runner:
             if checksum(job.id, job.task, job.payload) != job.checksum:
                 raise Broken("the stored payload does not match its checksum: it was damaged")
             args, kwargs = task.arguments.decode(job.payload)
+        except TaskNotFound:
+            # Only lanes of known tasks are claimed: the row contradicts its lane.
+            why = f"the stored row names a task {job.task!r} that is not its lane's: it was damaged"
+            return self._ending(job, "failed", None, now, error=why, watched=True)
         except (Broken, InvalidArguments) as error:
             known = self._registry.get(job.task)
             return self._ending(job, "failed", known, now, error=str(error), watched=True)
-        except Error as error:
-            return self._ending(job, "snooze", None, now, due=now + 60_000, error=str(error))
         run = Run(job, self._host)
         deadline = monotonic + task.timeout_ms / 1000
         return Attempt(job, task, run, args, kwargs, now, deadline)
 
-    def conclude(  # noqa: PLR0911 - one return for each outcome
+    def conclude(
         self, attempt: Attempt, value: Any, error: BaseException | None, now: int
     ) -> Ending:
         """What the call gave back, as an ending."""
@@ -96,22 +98,24 @@ class Runner:
             case Fail():
                 return self._ending(
                     *(job, "failed", task, now),
-                    error=str(outcome),
+                    error=said(outcome),
                     effects=effects,
                     attempt=attempt,
                 )
             case Cancel():
                 return self._ending(
-                    *(job, "cancelled", task, now), error=str(outcome), effects=effects
+                    *(job, "cancelled", task, now), error=said(outcome), effects=effects
                 )
-            case asyncio.CancelledError() if attempt.stopping is None:
-                return self._ending(job, "released", task, now)
             case _:
                 return self._failure(attempt, outcome, now)
 
     def give_up_waiting(self, attempt: Attempt, now: int) -> Ending:
         """The ending of an attempt that was told to stop and did not."""
         return self._failure(attempt, TimedOut(attempt.stopping or "it did not stop"), now)
+
+    def unreadable(self, attempt: Attempt, now: int) -> Ending:
+        """The ending of an attempt whose value or error cannot even be looked at."""
+        return self._failure(attempt, TimedOut("what it gave back could not be read"), now)
 
     def timed_out(self, attempt: Attempt) -> TimedOut:
         return TimedOut(f"it ran longer than its timeout of {human(attempt.task.timeout_ms)}")
@@ -160,7 +164,7 @@ class Runner:
     ) -> Ending:
         """A failure counts against `retries`; the policy says whether and when it is tried again."""
         job, task = attempt.job, attempt.task
-        text = str(error) if isinstance(error, (Outcome, TimedOut)) else describe(error)
+        text = said(error) if isinstance(error, (Outcome, TimedOut)) else describe(error)
         retry = job.failures + 1
         if retry > task.policy.retries or not _worth_retrying(task, error):
             return self._ending(
@@ -205,7 +209,7 @@ class Runner:
         return ending
 
     def _fallback(
-        self, ending: Ending, attempt: Attempt | None, error: Exception, now: int
+        self, ending: Ending, attempt: Attempt | None, error: BaseException, now: int
     ) -> Ending:
         """An effect or a reaction failed: so has an attempt that was done; what failed stays so."""
         if ending.kind in {"done", "retry", "snooze"} and attempt is not None:
@@ -219,4 +223,7 @@ def _worth_retrying(task: Definition, error: Any) -> bool:
         return True
     if isinstance(error, task.policy.give_up_on):
         return False
+    # Nobody asked for it here: something that the task awaited was cancelled under it.
+    if isinstance(error, asyncio.CancelledError):
+        return True
     return isinstance(error, task.policy.retry_on)

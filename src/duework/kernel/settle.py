@@ -8,6 +8,7 @@ written. This is the only place that maps an ending to a row.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,13 +18,16 @@ from duework.clock import FOREVER, monotonic
 from duework.codec import checksum, encode
 from duework.db.database import Retryable, Tx
 from duework.errors import DatabaseError
-from duework.kernel.job import POISON, Ending, Held, JobId, LaneName, Reaction, State
+from duework.kernel.job import KEEP, POISON, Ending, Held, JobId, LaneName, Reaction, State
 from duework.kernel.lanes import Lanes, Q
+from duework.kernel.report import describe, storable
 
 # All effects of one attempt together; the database is locked for others meanwhile.
 EFFECT_LIMIT_MS = 2000
 # Error texts are for people: this much of them is enough.
 ERROR_LIMIT = 4000
+# What code of the user may raise in here; it must not end the writer.
+THEIRS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError)
 
 
 def settle(
@@ -119,13 +123,35 @@ def _settle_one(
                 raise DatabaseError(f"its effects took more than {EFFECT_LIMIT_MS} ms")
     except Retryable:
         raise
-    except Exception as error:
+    except THEIRS as error:
         if ending.fallback is None:
             raise
-        # Without its effects and unobserved: whatever failed must not fail again here.
-        ended = ending.fallback(error).but(effects=(), watched=False)
+        ended = ending.fallback(error).but(effects=(), fallback=None)
+        if ended.watched and ended.kind != ending.kind:
+            # It ends in another way now, to which reactions may be another matter.
+            last = ended.but(fallback=lambda _: ended.but(watched=False))
+            return _settle_one(tx, row, last, now=now, lanes=lanes, react=react)
+        # Unobserved: whatever failed must not fail again here.
+        ended = ended.but(watched=False)
         apply(tx, row, ended, now=now, lanes=lanes, react=react)
     return ended
+
+
+def watched(ending: Ending) -> Ending:
+    """With reactions, and without if one fails: that must not keep the row from ending."""
+
+    def fallback(error: BaseException) -> Ending:
+        return ending.but(
+            error=f"{ending.error} (and a reaction to that failed: {describe(error)})"
+        )
+
+    return ending.but(watched=True, fallback=fallback)
+
+
+def cancel_waiting(tx: Tx, row: Held, why: str, *, now: int, lanes: Lanes, react: Reaction) -> None:
+    """End a job that nobody runs."""
+    ending = watched(Ending(row.id, row.fence, 0, "cancelled", error=why))
+    _settle_one(tx, row, ending, now=now, lanes=lanes, react=react)
 
 
 def _with_effects(tx: Tx, ending: Ending) -> Ending:
@@ -155,7 +181,8 @@ def apply(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: R
     if state != "open":
         if row.serial is not None:
             wake_serials(tx, [row.serial])
-        _tell_waiting(tx, row, state, now=now, lanes=lanes, react=react)
+        kept = ending.keep != 0
+        _tell_waiting(tx, row, state, kept=kept, now=now, lanes=lanes, react=react)
 
 
 def _record(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> None:
@@ -168,9 +195,11 @@ def _record(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> Non
 
 def _as_wished(row: Held, ending: Ending) -> Ending:
     """A job marked for cancelling ends so, unless it was done before it noticed."""
-    if row.marked is not None and ending.kind != "done":
-        return ending.but(kind="cancelled", error=row.marked)
-    return ending
+    if row.marked is None or ending.kind == "done":
+        return ending
+    # What is kept for ever of those is for the sake of the failure, which this is not.
+    keep = KEEP if ending.kind in {"failed", "crashed", "lost"} else ending.keep
+    return ending.but(kind="cancelled", error=row.marked, keep=keep)
 
 
 def _alone(tx: Tx, row: Held, ending: Ending, lanes: Lanes) -> bool:
@@ -234,17 +263,19 @@ def _solitary(name: LaneName) -> LaneName:
 
 
 def _tell_waiting(
-    tx: Tx, row: Held, state: State, *, now: int, lanes: Lanes, react: Reaction
+    tx: Tx, row: Held, state: State, *, kept: bool, now: int, lanes: Lanes, react: Reaction
 ) -> None:
-    """Jobs that wait for this one: released when it is done, cancelled with it, else left."""
-    if not row.linked or state == "failed":
+    """Jobs that wait for this one: released when it is done, cancelled with it, else left.
+
+    A failed one that is not kept can never be revived, so nothing is left to wait for.
+    """
+    if not row.linked or (state == "failed" and kept):
         return
     for identifier, serial, at in tx.query(Q.waiting_for, {"job": row.id}):
-        if state == "cancelled":
+        if state != "done":
             waiting = held(tx, [identifier])[identifier]
-            why = f"job {row.id}, which it waited for, was cancelled"
-            ending = Ending(waiting.id, waiting.fence, 0, "cancelled", error=why, watched=True)
-            apply(tx, waiting, ending, now=now, lanes=lanes, react=react)
+            why = f"job {row.id}, which it waited for, {'was ' * (state == 'cancelled')}{state}"
+            cancel_waiting(tx, waiting, why, now=now, lanes=lanes, react=react)
         elif serial is None:
             _release(tx, identifier, at)
         else:
@@ -252,11 +283,21 @@ def _tell_waiting(
 
 
 def wake_serials(tx: Tx, serials: Sequence[str]) -> None:
-    """Make the first open job of each serial value claimable, unless it waits for another job."""
+    """Make the first open job of each serial value claimable, unless it waits for another job.
+
+    The first one need not be the one that runs: a revived job goes to its old place in the line.
+    """
     for serial in serials:
+        if serial_busy(tx, serial):
+            continue
         for identifier, after, due, at, worker in tx.query(Q.serial_head, {"serial": serial}):
             if worker is None and due >= FOREVER and not _waits(tx, after):
                 _release(tx, identifier, at)
+
+
+def serial_busy(tx: Tx, serial: str) -> bool:
+    """Whether a job of the serial value runs or may be claimed."""
+    return bool(tx.query(Q.serial_active, {"serial": serial, "forever": FOREVER}))
 
 
 def _release(tx: Tx, identifier: int, due: int) -> None:
@@ -271,4 +312,6 @@ def _waits(tx: Tx, after: int | None) -> bool:
 
 
 def _short(error: str | None) -> str | None:
-    return error if error is None or len(error) <= ERROR_LIMIT else error[: ERROR_LIMIT - 1] + "…"
+    if error is None:
+        return None
+    return storable(error if len(error) <= ERROR_LIMIT else error[: ERROR_LIMIT - 1] + "…")

@@ -25,7 +25,7 @@ from duework.kernel.run import Run
 Isolation = Literal["async", "thread", "process"]
 Errors = type[BaseException] | tuple[type[BaseException], ...]
 
-_NAME = re.compile(r"^[A-Za-z_][\w.:-]{0,199}$")
+_NAME = re.compile(r"[A-Za-z_][\w.:-]{0,199}")
 FOR_EVER = ("forever", None)
 
 
@@ -77,7 +77,7 @@ def policy(options: Mapping[str, Any]) -> Policy:
 
 
 def check_name(what: str, name: str) -> str:
-    if not isinstance(name, str) or not _NAME.match(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
         message = f"a {what}'s name has letters, digits and . _ : - and starts with a letter: not {name!r}"
         raise UsageError(message)
     return name

@@ -12,12 +12,13 @@ import contextlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from duework.clock import FOREVER, monotonic
 from duework.codec import encode
 from duework.db.database import Tx
-from duework.errors import Error, Gone
+from duework.errors import Error, Gone, Unavailable
 from duework.kernel import isolate, liveness
 from duework.kernel.alarm import Alarm
 from duework.kernel.claim import Claim, Verdict, Want, claim, excuse, marked, recover
@@ -41,6 +42,7 @@ from duework.kernel.lanes import Q
 from duework.kernel.ledger import Ledger, forget, started
 from duework.kernel.liveness import Process
 from duework.kernel.pools import Threads
+from duework.kernel.report import describe, said
 from duework.kernel.runner import Attempt, Runner, TimedOut
 from duework.kernel.settle import settle
 from duework.kernel.transaction import Transaction
@@ -48,6 +50,8 @@ from duework.kernel.transaction import Transaction
 SWEEP_SECONDS = 0.25
 STEP_MS = 2000
 PROGRESS_SECONDS = 0.5
+# A database that is merely busy for a moment is nothing to tell.
+PARK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +134,15 @@ class Worker:
         slots = self.settings
         self._ledger = Ledger(2 * (slots.async_slots + slots.thread_slots) + 16)
         self._steps = StepWatch(engine, self.settings.lease_ms)
-        self._rung = True
+        # Somebody rang: since the last claim, and since the last look for what is to be cancelled.
+        self._rung = self._unheard = True
         self._hungry: frozenset[str] = frozenset()
         self._next_due = 0
         self._dead: set[int] = set()
         self._told_unknown: set[str] = set()
         self._parked = False
+        # Why the last turn failed, if it did.
+        self._failing: str | None = None
         self._stop_at: float | None = None
         self._fatal: Error | None = None
         self.recycle = False
@@ -146,6 +153,8 @@ class Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        # The task that `run` itself is.
+        self._main: asyncio.Task[Any] | None = None
 
     # --- what a Run asks of its host
 
@@ -174,11 +183,16 @@ class Worker:
     def transaction(self, tx: Tx) -> Transaction:
         return Transaction(tx, self.engine)
 
+    @property
+    def idle(self) -> bool:
+        """Whether it holds nothing: no attempt runs, no ending waits to be settled."""
+        return not (self._attempts or self._endings)
+
     # --- from other threads
 
     def ring(self) -> None:
         """There may be something to do; safe from any thread."""
-        self._rung = True
+        self._rung = self._unheard = True
         self._wake_soon()
 
     def stop(self, grace_ms: int | None = None) -> None:
@@ -208,6 +222,7 @@ class Worker:
     async def run(self) -> None:
         """Work until `stop`; raises if the database is gone for good."""
         self._loop = asyncio.get_running_loop()
+        self._main = asyncio.current_task()
         keeper = self._keeper()
         self._alarm = Alarm(self.engine, self.id, self.ring, self._on_death, self._on_gone)
         self.engine.local_bells.append(self.ring)
@@ -289,9 +304,10 @@ class Worker:
         except Gone as error:
             self._fatal = error
             return True
-        except Error as error:
+        except Exception as error:  # noqa: BLE001 - a border: whatever it was, the worker lives on
             await self._after_error(turn, error)
             return True
+        self._failing = None
         self._after_turn(turn, result)
         return True
 
@@ -330,12 +346,17 @@ class Worker:
 
     async def _wanted(self) -> Want | None:
         """What to claim, if it is time to look and there is something to be had."""
-        if self._stop_at is not None or self._fatal is not None:
+        if self._fatal is not None:
+            return None
+        if self.engine.database.short() is not None:
             return None
         free = self._free()
+        if self._stop_at is not None or not free:
+            await self._look_for_marks()
+            return None
         now = self.engine.clock.now()
         hungry = not self._hungry.isdisjoint(free)
-        if not free or not (self._rung or hungry or self._dead or now >= self._next_due):
+        if not (self._rung or hungry or self._dead or now >= self._next_due):
             return None
         registry = self.engine.registry
         want = Want(
@@ -353,6 +374,23 @@ class Worker:
         else:
             worth = await asyncio.to_thread(self._peek, want)
         return want if worth else None
+
+    async def _look_for_marks(self) -> None:
+        """A worker that takes nothing more still hears that something is to be cancelled."""
+        if not (self._unheard and self._attempts):
+            return
+        self._unheard = False
+        if self.engine.database.kind == "sqlite":
+            marks = self._marks()
+        else:
+            marks = await asyncio.to_thread(self._marks)
+        for job, fence, why in marks:
+            self._interrupt(job, fence, why)
+
+    def _marks(self) -> list[tuple[int, int, str]]:
+        with contextlib.suppress(Error), self.engine.database.reading() as tx:
+            return marked(tx, self.id)
+        return []
 
     def _peek(self, want: Want) -> bool:
         """Read, without a lock, whether a claim would find anything."""
@@ -421,15 +459,14 @@ class Worker:
         self._known = True
 
     def _after_turn(self, turn: Turn, result: TurnResult) -> None:
-        if self._parked:
-            self._parked = False
-            self.engine.tell(Resumed())
         for ending, written in zip(turn.endings, result.settled, strict=True):
             self._leases.pop(ending.id, None)
             self._tell_settled(ending, written)
         for ending in result.recovered:
             self.engine.tell(LeaseRecovered(ending.id, ending.worker, ending.kind == "crashed"))
         if result.recovered or self._frees_others(turn):
+            # Ourselves too: what was put off may be due before what was known so far.
+            self._rung = True
             self.engine.ring()
         if result.claim is None or turn.want is None:
             return
@@ -452,15 +489,68 @@ class Worker:
             bool(turn.endings) and bool(limits.queue_limits or limits.task_limits())
         )
 
-    async def _after_error(self, turn: Turn, error: Error) -> None:
+    async def _after_error(self, turn: Turn, error: Exception) -> None:
         """The turn surely did not happen, or nobody knows: fences decide when it is tried again."""
-        self._endings = turn.endings + self._endings
-        self._excused = turn.excused + self._excused
         self._rung = True
-        if not self._parked:
+        if isinstance(error, Unavailable):
+            self._endings = turn.endings + self._endings
+            self._excused = turn.excused + self._excused
+            self._failing = said(error)
+        else:
+            for ending in turn.endings:
+                await self._settle_alone(ending)
+            if isinstance(error.__cause__, UnicodeError):
+                await self._mend()
+            # Then it was not the endings' fault, and will not be the next turn's either.
+            self._failing = None if turn.endings else describe(error)
+        self._watch_writer()
+        await asyncio.sleep(0.5 if self._failing else 0)
+
+    async def _mend(self) -> None:
+        """A text that cannot be read stops every claim: make it readable, its checksum will tell."""
+
+        def mend(tx: Tx, items: list[None]) -> Sequence[int]:
+            return [self.engine.database.mend(tx) for _ in items]
+
+        with contextlib.suppress(Error):
+            await self.engine.writer.acall(mend, [None], patience=None)
+
+    async def _settle_alone(self, ending: Ending) -> None:
+        """Settle an ending whose turn the database refused; if it is refused alone, as failed."""
+        attempts: list[Callable[[Exception], Ending]] = [
+            lambda _: ending,
+            partial(_refused, ending),
+        ]
+        error: Exception = Error("not tried")
+        for attempt in attempts:
+            each = attempt(error)
+            turn = Turn([each], None, False, (), [], [])  # noqa: FBT003 - a field
+            try:
+                result = (await self.engine.writer.acall(self._turn, [turn], patience=None))[0]
+            except Unavailable:
+                self._endings.append(ending)
+                return
+            except Exception as again:  # noqa: BLE001 - see `_one_round`
+                error = again
+            else:
+                self._after_turn(turn, result)
+                return
+        # Its lease ends by itself, and others may fare better.
+        self._leases.pop(ending.id, None)
+        self._failing = describe(error)
+
+    def _watch_writer(self) -> None:
+        """Tell when nothing can be written or taken on any more, and when it can again."""
+        writer = self.engine.writer
+        why = self._failing or writer.stuck(PARK_SECONDS) or self.engine.database.short()
+        if why is not None and not self._parked:
             self._parked = True
-            self.engine.tell(Parked(str(error)))
-        await asyncio.sleep(0.5)
+            self.engine.tell(Parked(why))
+        elif why is None and self._parked and writer.parked is None:
+            self._parked = False
+            self._rung = True
+            self._wake.set()
+            self.engine.tell(Resumed())
 
     def _tell_settled(self, ending: Ending, written: Ending | None) -> None:
         started = self._started.pop(ending.id, None)
@@ -548,17 +638,26 @@ class Worker:
             return
         attempt.over = True
         self._drop(attempt)
-        now = self.engine.clock.now()
-        if isinstance(error, isolate.Crash):
-            ending = self._runner.crashed(attempt, str(error), now)
-        elif isinstance(error, asyncio.CancelledError) and attempt.stopping is not None:
-            ending = self._runner.conclude(attempt, None, TimedOut(attempt.stopping), now)
-        elif isinstance(value, Ending):
-            ending = self._runner.complete(attempt, value, now)
-        else:
-            ending = self._runner.conclude(attempt, value, error, now)
+        try:
+            ending = self._ended(attempt, value, error)
+        except Exception:  # noqa: BLE001 - a value or an error that cannot even be looked at
+            ending = self._runner.unreadable(attempt, self.engine.clock.now())
         self._endings.append(ending)
         self._wake.set()
+
+    def _ended(self, attempt: Attempt, value: Any, error: BaseException | None) -> Ending:
+        now = self.engine.clock.now()
+        if isinstance(error, isolate.Crash):
+            return self._runner.crashed(attempt, str(error), now)
+        if isinstance(error, asyncio.CancelledError):
+            if attempt.stopping is not None:
+                return self._runner.conclude(attempt, None, TimedOut(attempt.stopping), now)
+            if self._main is not None and self._main.cancelling():
+                # The whole program is being ended; that is no failure of the task.
+                return self._runner.release(attempt.job, now)
+        if isinstance(value, Ending):
+            return self._runner.complete(attempt, value, now)
+        return self._runner.conclude(attempt, value, error, now)
 
     def _drop(self, attempt: Attempt) -> None:
         if self._attempts.pop(attempt.job.id, None) is not None:
@@ -580,6 +679,7 @@ class Worker:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self._sweep()
+            self._watch_writer()
 
     def _sweep(self) -> None:
         """Tell attempts over their timeout to stop, and give up on those that would not."""
@@ -605,19 +705,21 @@ class Worker:
         self._endings.append(self._runner.give_up_waiting(attempt, self.engine.clock.now()))
         self._wake.set()
 
-    def _lost_from_thread(self, jobs: list[int]) -> None:
+    def _lost_from_thread(self, leases: list[tuple[int, int]]) -> None:
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._lost, jobs)
+                loop.call_soon_threadsafe(self._lost, leases)
 
-    def _lost(self, jobs: list[int]) -> None:
+    def _lost(self, leases: list[tuple[int, int]]) -> None:
         """These leases are no longer ours: stop their handlers, write nothing of them."""
-        for job in jobs:
-            fence = self._leases.pop(job, None)
+        for job, fence in leases:
+            # It may have been settled since, and even claimed again, by a later lease.
+            if self._leases.get(job) != fence:
+                continue
+            del self._leases[job]
+            self._excused.append((job, fence))
             attempt = self._attempts.get(job)
-            if fence is not None:
-                self._excused.append((job, fence))
             if attempt is not None:
                 attempt.over = True
                 self._drop(attempt)
@@ -683,7 +785,7 @@ class Worker:
         if self._fatal is None:
             turn = Turn(self._endings, None, False, (), self._excused, [])  # noqa: FBT003 - a field
             with contextlib.suppress(Error):
-                await self.engine.writer.acall(self._farewell, [turn], patience=5.0)
+                await self.engine.writer.acall(self._farewell, [turn], patience=5.0, first=True)
         if left:
             self.engine.ring()
         return len(left)
@@ -694,6 +796,14 @@ class Worker:
             if self._known:
                 tx.query(Q.worker_gone, {"id": self.id})
         return [None for _ in turns]
+
+
+def _refused(ending: Ending, error: Exception) -> Ending:
+    """What becomes of an attempt whose ending the database will not take."""
+    if ending.fallback is not None:
+        return ending.fallback(error).but(effects=(), watched=False)
+    why = f"it could not be settled: {describe(error)}"
+    return ending.but(kind="failed", result=None, error=why, effects=(), watched=False)
 
 
 def _verdicts(workers: Sequence[Process], me: int, dead: Sequence[int]) -> Verdict:

@@ -1,0 +1,171 @@
+"""What operators do with a database: look at it, migrate it, verify it, copy it, move many jobs.
+
+Nothing here creates a database or changes its schema unless asked to: every verb first makes sure that
+the database is there and fits this code. Verbs on many jobs work in chunks, each a transaction of its
+own, and yield as they go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from duework.db import migrate
+from duework.db.urls import missing, open_database, redacted
+from duework.errors import Conflict, NotFound, SchemaMismatch
+from duework.kernel.checkup import Check, checkup
+from duework.kernel.engine import PRUNE_TASK
+from duework.kernel.status import Status, status
+from duework.kernel.verify import Finding, verify
+
+if TYPE_CHECKING:
+    from duework.app import App
+
+# Jobs per transaction of a verb on many of them.
+CHUNK = 500
+
+
+class Admin:
+    """An App's database, seen by an operator."""
+
+    def __init__(self, app: App, url: str, durability: str) -> None:
+        self._app = app
+        self._url = url
+        self._durability = durability
+
+    # --- the database itself
+
+    def pending(self) -> list[str]:
+        """Migrations that are still to be applied; `NotFound` if there is no database."""
+        self._must_exist()
+        database = open_database(self._url, self._durability)
+        try:
+            todo = migrate.pending(database, self._app.schema_steps(database.kind))
+        finally:
+            database.close()
+        return [f"{part} {step.number:04} {step.name}" for part, step in todo]
+
+    def require(self) -> None:
+        """An error unless the database is there and its schema is the one this code works on."""
+        todo = self.pending()
+        if any(name.startswith("duework 0001") for name in todo):
+            raise NotFound(
+                f"{redacted(self._url)} has no Duework tables: run `duework db migrate` on it first"
+            )
+        if todo:
+            raise SchemaMismatch(
+                f"the database lacks {', '.join(todo)}: run `duework db migrate` first"
+            )
+
+    def migrate(self, *, create: bool = False) -> list[str]:
+        """Apply what is pending, and name it; with `create`, also to a file that is not there yet."""
+        if not create:
+            self._must_exist()
+        database = open_database(self._url, self._durability)
+        try:
+            return migrate.migrate(database, self._app.schema_steps(database.kind))
+        finally:
+            database.close()
+
+    def check(self) -> list[Check]:
+        """Whether the database is fit for work; changes nothing, migrates nothing."""
+        self._must_exist()
+        database = open_database(self._url, self._durability)
+        try:
+            return checkup(database, self._app.schema_steps(database.kind), self._app.now())
+        finally:
+            database.close()
+
+    def backup(self, target: str) -> Iterator[tuple[int, int]]:
+        """Copy the database while it is in use; yields (done, total) pages. Never overwrites."""
+        self._must_exist()
+        database = open_database(self._url, self._durability)
+        try:
+            yield from database.backup(target)
+        finally:
+            database.close()
+
+    def _must_exist(self) -> None:
+        if (file := missing(self._url)) is not None:
+            raise NotFound(
+                f"there is no database {file}: name another with --url or $DUEWORK_URL,"
+                " or make one with `duework run` or `duework db migrate --create`"
+            )
+
+    # --- looking
+
+    def about(self) -> dict[str, str]:
+        """Which database it is: kind, url without its password, version, schema, durability."""
+        database = self._app.engine.database
+        newest = [
+            f"{each.part} {len(each.migrations)}" for each in self._app.schema_steps(database.kind)
+        ]
+        return {
+            "kind": database.kind,
+            "url": redacted(self._url),
+            "version": database.settings()["server_version"],
+            "schema": ", ".join(newest),
+            "durability": self._durability,
+        }
+
+    def status(self) -> Status:
+        """One look at everything; counts stop at a bound."""
+        names = self._app.registry.names()
+        known = self._app.registry.get if names != [PRUNE_TASK] else None
+        with self._app.engine.database.reading() as tx:
+            return status(
+                *(tx,),
+                now=self._app.now(),
+                known=None if known is None else lambda task: known(task) is not None,
+            )
+
+    def verify(
+        self, *, full: bool = False, tell: Callable[[str], None] = lambda _: None
+    ) -> list[Finding]:
+        """Check the invariants in one consistent view, read-only."""
+        with self._app.engine.database.reading() as tx:
+            return verify(tx, full=full, tell=tell)
+
+    # --- many jobs
+
+    def redrive(self, *, task: str = "", queue: str = "") -> Iterator[list[tuple[int, str]]]:
+        """Open every failed job again; yields (id, outcome) in chunks.
+
+        A job whose key is held by another stays failed; its outcome says so.
+        """
+        for chunk in self._failed(task, queue):
+            yield self._revive(chunk)
+
+    def purge_failed(self, *, task: str = "", queue: str = "") -> Iterator[int]:
+        """Delete every failed job for good; yields how many, in chunks."""
+        for chunk in self._failed(task, queue):
+            yield self._app.purge(chunk)
+
+    def purge_queue(self, queue: str) -> Iterator[int]:
+        """Cancel every job of a queue that nobody runs; yields how many, in chunks."""
+        engine = self._app.engine
+        while count := engine.writer.call(engine.purge_queue, [queue])[0]:
+            yield count
+
+    def _failed(self, task: str, queue: str) -> Iterator[list[int]]:
+        before = 2**62
+        while found := self._app.jobs(
+            phase="failed", task=task, queue=queue, before=before, limit=CHUNK
+        ):
+            before = found[-1].id
+            yield [job.id for job in found]
+
+    def _revive(self, chunk: Sequence[int]) -> list[tuple[int, str]]:
+        engine = self._app.engine
+        try:
+            answers = engine.writer.call(engine.revive, list(chunk))
+        except (Conflict, NotFound):
+            # One of them cannot be revived, and a chunk is all or nothing: take them singly.
+            return [(job, self._revive_one(job)) for job in chunk]
+        return list(zip(chunk, answers, strict=True))
+
+    def _revive_one(self, job: int) -> str:
+        try:
+            return self._app.revive(job)
+        except (Conflict, NotFound) as error:
+            return error.code

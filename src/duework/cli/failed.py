@@ -1,0 +1,114 @@
+"""`duework failed`: the jobs that were given up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from duework import App, UsageError
+from duework.cli.base import FAILED, OK, examples, on_database, sure
+from duework.cli.jobs import MOST, each_of, show_list
+from duework.cli.out import Out
+
+_BOUND = 100_000
+
+
+@click.group()
+def failed() -> None:
+    """The jobs that were given up: list, redrive, purge."""
+
+
+@failed.command(
+    "list", epilog=examples("duework failed list --task greet", "duework failed list --json")
+)
+@click.option("--task", default="", help="Only jobs of this task.")
+@click.option("--queue", default="", help="Only jobs of this queue.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST))
+@click.option("--before", type=int, default=2**62, show_default="none", help="Older than this id.")
+@on_database()
+def list_(app: App, out: Out, **wanted: Any) -> None:
+    """List failed jobs, newest first. With --json: one object per line."""
+    show_list(out, app.jobs(phase="failed", **wanted), app.now(), wanted["limit"])
+
+
+@failed.command(
+    epilog=examples(
+        "duework failed redrive 251234567890123456", "duework failed redrive --all --task greet"
+    )
+)
+@click.argument("ids", metavar="[ID...]", type=int, nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every failed job.")
+@click.option("--task", default="", help="With --all: only jobs of this task.")
+@on_database()
+def redrive(app: App, out: Out, ids: tuple[int, ...], everything: bool, task: str) -> int:  # noqa: FBT001 - click's
+    """Open failed jobs again, due at once, with their retries restored."""
+    _one_way(ids, everything=everything, task=task)
+    if not everything:
+        return each_of(out, ids, app.revive)
+    revived, refused = 0, []
+    with out.progress("redriving", _total(app, task)) as move:
+        for chunk in app.admin.redrive(task=task):
+            move(len(chunk))
+            revived += sum(outcome == "revived" for _, outcome in chunk)
+            refused += [(job, outcome) for job, outcome in chunk if outcome != "revived"]
+    if out.as_json:
+        left = [{"id": str(job), "outcome": outcome} for job, outcome in refused]
+        out.json({"revived": revived, "refused": left})
+    else:
+        out.say(f"{revived} revived")
+        for job, outcome in refused:
+            out.say(f"{job} {outcome}: left as it is", "yellow")
+    return FAILED if refused else OK
+
+
+@failed.command(
+    epilog=examples(
+        "duework failed purge 251234567890123456", "duework failed purge --all --task greet --yes"
+    )
+)
+@click.argument("ids", metavar="[ID...]", type=int, nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every failed job.")
+@click.option("--task", default="", help="With --all: only jobs of this task.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@on_database()
+def purge(
+    app: App, out: Out, *, ids: tuple[int, ...], everything: bool, task: str, yes: bool
+) -> int:
+    """Delete failed jobs for good, with their history. What waits for one of them is cancelled."""
+    _one_way(ids, everything=everything, task=task)
+    if everything:
+        which = f"every failed job of {task}" if task else "every failed job"
+        sure(f"Delete {which}?", yes=yes, as_json=out.as_json)
+        count = 0
+        with out.progress("purging", _total(app, task)) as move:
+            for some in app.admin.purge_failed(task=task):
+                count += some
+                move(some)
+        return _purged(out, count)
+    for job in ids:
+        if (found := app.job(job)).state != "failed":
+            raise UsageError(f"job {job} is {found.state}, not failed: nothing was purged")
+    sure(f"Delete {len(ids)} failed jobs?", yes=yes, as_json=out.as_json)
+    return _purged(out, app.purge(ids))
+
+
+def _one_way(ids: tuple[int, ...], *, everything: bool, task: str) -> None:
+    if bool(ids) == everything:
+        raise UsageError("give the ids of jobs, or --all")
+    if task and not everything:
+        raise UsageError("--task goes with --all")
+
+
+def _total(app: App, task: str) -> int | None:
+    """How long the bar is, where that is known without counting everything."""
+    count = app.status().failed
+    return None if task or count >= _BOUND else count
+
+
+def _purged(out: Out, count: int) -> int:
+    if out.as_json:
+        out.json({"purged": count})
+    else:
+        out.say(f"{count} purged")
+    return OK

@@ -1,0 +1,206 @@
+"""`duework jobs`: find jobs, look at one, retry and cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+from rich.text import Text
+
+from duework import App, Attempt, Error, Job
+from duework.cli.base import FAILED, OK, examples, exit_code, on_database
+from duework.cli.out import STYLES, Out, ago, fail, first_line, plain
+from duework.durations import human
+from duework.observe.log import escaped
+
+PHASES = ("waiting", "ready", "running", "expired", "done", "failed", "cancelled", "open")
+MOST = 1000
+
+
+@click.group()
+def jobs() -> None:
+    """Find jobs, look at one, retry and cancel."""
+
+
+@jobs.command(
+    "list",
+    epilog=examples(
+        "duework jobs list --phase running",
+        "duework jobs list --task greet --limit 10",
+        "duework jobs list --before 251234567890123456     the next page",
+        "duework jobs list --phase failed --json | jq -r .id",
+    ),
+)
+@click.option("--phase", type=click.Choice(PHASES), help="Only jobs in this phase.")
+@click.option("--task", default="", help="Only jobs of this task.")
+@click.option("--queue", default="", help="Only jobs of this queue.")
+@click.option("--key", default="", help="Only jobs with this key.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST))
+@click.option("--before", type=int, default=2**62, show_default="none", help="Older than this id.")
+@on_database()
+def list_(app: App, out: Out, phase: str | None, **wanted: Any) -> None:
+    """List jobs, newest first. With --json: one object per line."""
+    show_list(out, app.jobs(phase=phase or "", **wanted), app.now(), wanted["limit"])
+
+
+def show_list(out: Out, found: list[Job[Any]], now: int, limit: int) -> None:
+    if out.as_json:
+        for job in found:
+            out.json(as_dict(job))
+        return
+    if not found:
+        out.say("no such jobs")
+        return
+    out.table(
+        ["!id", "!phase", "task", ">tries", "!when", "key or error"],
+        [
+            (
+                *(job.id, job.phase, job.task, job.failures),
+                *(ago(job.settled or job.due, now), first_line(job.error) or job.key or ""),
+            )
+            for job in found
+        ],
+    )
+    if len(found) == limit:
+        out.say(f"more: --before {found[-1].id}", "dim")
+
+
+@jobs.command(epilog=examples("duework jobs show 251234567890123456"))
+@click.argument("job_id", metavar="ID", type=int)
+@on_database()
+def show(app: App, out: Out, job_id: int) -> None:
+    """Show one job: its arguments, its result or error, and the attempts that did not end well."""
+    job = app.job(job_id)
+    attempts = job.attempts()
+    if out.as_json:
+        out.json({**as_dict(job), "attempts": [_attempt(each) for each in attempts]})
+        return
+    now = app.now()
+    _fields(out, job, now)
+    for name, text in (("payload", job.payload), ("result", job.stored_result)):
+        if text is not None:
+            _block(out, name, text)
+    if job.error is not None:
+        _block(out, "error", job.error)
+    if attempts:
+        out.say("")
+        rows = [
+            (
+                *(each.number, each.outcome, ago(each.ended, now), _took(each)),
+                first_line(each.error),
+            )
+            for each in attempts
+        ]
+        out.table([">fence", "!outcome", "!ended", ">took", "*error"], rows)
+
+
+def _fields(out: Out, job: Job[Any], now: int) -> None:
+    fields: list[tuple[str, object]] = [
+        ("id", job.id),
+        ("task", job.task),
+        ("queue", f"{job.queue}, priority {job.priority}{', alone' if job.alone else ''}"),
+        ("phase", job.phase),
+        ("asked for", ago(job.at, now)),
+        ("due", ago(job.due, now) if job.state == "open" else None),
+        ("settled", ago(job.settled, now)),
+        ("failures", f"{job.failures}, crashes alone {job.crashes}"),
+        ("worker", job.worker),
+        ("key", job.key),
+        ("serial", job.serial),
+        ("after", job.after),
+        ("expires", ago(job.expires, now)),
+        ("cancelling", job.cancelling),
+        ("progress", job.stored_progress),
+    ]
+    for name, value in fields:
+        if value is not None:
+            text = escaped(str(value))
+            line = Text.assemble((f"{name:<11}", "dim"), (text, STYLES.get(text, "")))
+            out.console.print(line, soft_wrap=True)
+
+
+def _block(out: Out, name: str, text: str) -> None:
+    """A longer text, wrapped under its name."""
+    out.console.print(Text(name, style="dim"))
+    for line in text.split("\n"):
+        out.console.print(Text("  " + escaped(line)), soft_wrap=True)
+
+
+def _took(attempt: Attempt) -> str | None:
+    return None if attempt.started is None else human(max(0, attempt.ended - attempt.started))
+
+
+def _attempt(each: Attempt) -> dict[str, object]:
+    return {
+        "fence": each.number,
+        "outcome": each.outcome,
+        "worker": None if each.worker is None else str(each.worker),
+        "started": each.started,
+        "ended": each.ended,
+        "error": each.error,
+    }
+
+
+def as_dict(job: Job[Any]) -> dict[str, object]:
+    return {
+        "id": str(job.id),
+        "task": job.task,
+        "queue": job.queue,
+        "priority": job.priority,
+        "phase": job.phase,
+        "state": job.state,
+        "key": job.key,
+        "at": job.at,
+        "due": job.due,
+        "settled": job.settled,
+        "expires": job.expires,
+        "failures": job.failures,
+        "crashes": job.crashes,
+        "fence": job.fence,
+        "worker": None if job.worker is None else str(job.worker),
+        "serial": job.serial,
+        "after": None if job.after is None else str(job.after),
+        "owner": job.owner,
+        "cancelling": job.cancelling,
+        "arguments": plain(job.payload),
+        "payload": job.payload,
+        "result": plain(job.stored_result),
+        "progress": plain(job.stored_progress),
+        "error": job.error,
+    }
+
+
+@jobs.command(epilog=examples("duework jobs retry 251234567890123456"))
+@click.argument("ids", metavar="ID...", type=int, nargs=-1, required=True)
+@on_database()
+def retry(app: App, out: Out, ids: tuple[int, ...]) -> int:
+    """Open settled jobs again, due at once. A job that is open stays as it is."""
+    return each_of(out, ids, app.revive)
+
+
+@jobs.command(epilog=examples('duework jobs cancel 251234567890123456 --why "ordered twice"'))
+@click.argument("ids", metavar="ID...", type=int, nargs=-1, required=True)
+@click.option("--why", default="cancelled by hand", show_default=True, help="Kept with the job.")
+@on_database()
+def cancel(app: App, out: Out, ids: tuple[int, ...], why: str) -> int:
+    """End jobs. One that runs is told to stop by its worker; one that has ended stays so."""
+    return each_of(out, ids, lambda job: app.cancel(job, why))
+
+
+def each_of(out: Out, ids: tuple[int, ...], verb: Callable[[int], str]) -> int:
+    """Do it to each job; one that cannot be done is reported and does not stop the others."""
+    worst = OK
+    for job in ids:
+        try:
+            outcome = verb(job)
+        except Error as error:
+            worst = fail(error.code, str(error), exit_code(error), as_json=out.as_json)
+            if worst != FAILED:
+                return worst
+        else:
+            if out.as_json:
+                out.json({"id": str(job), "outcome": outcome})
+            else:
+                out.say(f"{job} {outcome}")
+    return worst

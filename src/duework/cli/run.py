@@ -1,0 +1,172 @@
+"""`duework run`: a worker, or a supervisor of several."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
+
+from duework import App, Error, UsageError, Worker, facts
+from duework.cli.base import INTERRUPTED, OK, RECYCLED, examples, exit_code, load
+from duework.cli.out import fail
+from duework.cli.supervise import Command, supervise
+from duework.cli.view import View
+from duework.observe import log
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line of `run`."""
+
+    processes: int
+    queues: str | None
+    concurrency: int | None
+    threads: int | None
+    log_level: str | None
+    log_format: str
+    view: bool | None
+    supervised: int | None
+
+
+@click.command(
+    epilog=examples(
+        "duework run shop.work:app",
+        "duework run shop.work:app --processes 4 --queues mail,default",
+        "DUEWORK_APP=shop.work:app duework run --log-format json",
+    )
+)
+@click.argument("name", metavar="[MODULE:APP]", required=False, envvar="DUEWORK_APP")
+@click.option("--processes", type=click.IntRange(1), default=1, show_default=True, help="How many.")
+@click.option("--queues", metavar="A,B", help="Only tasks of these queues.")
+@click.option(
+    "--concurrency", type=click.IntRange(1), help="async tasks at once [of the App: 100]."
+)
+@click.option("--threads", type=click.IntRange(1), help="def tasks at once [of the App: 10].")
+@click.option(
+    "--log-level", type=click.Choice(log.LEVELS), help="[info; beside a live view: warning]"
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(log.FORMATS),
+    default="text",
+    show_default=True,
+    help="On stderr.",
+)
+@click.option("--view/--no-view", default=None, help="A live view [on a terminal].")
+@click.option("--supervised", type=int, hidden=True)
+@click.pass_context
+def run(context: click.Context, /, name: str | None, **given: Any) -> None:
+    r"""Work: claim what is due, run it, settle it, until told to stop.
+
+    MODULE:APP is the App to work for, found from the current folder [$DUEWORK_APP]. It makes and
+    migrates the database if need be. SIGTERM and Ctrl-C stop it: no more jobs are claimed, what runs
+    may finish within the grace period, then it is handed back without burning a retry; a second
+    signal hands back at once. With --processes a process that dies is replaced.
+
+    \b
+    Exit codes: 0 after SIGTERM, 130 after Ctrl-C, 69 when the database cannot be reached,
+    74 when the database is gone, 78 for a mistake in the command, the App or the schema.
+    """
+    options = Options(**given)
+    if options.supervised is not None:
+        _die_with(options.supervised)
+    try:
+        if not name:
+            raise UsageError("say which App to work for: duework run MODULE:APP, or $DUEWORK_APP")
+        app = load(name)
+        if options.processes > 1:
+            log.configure(options.log_level or "info", options.log_format)
+            code = asyncio.run(supervise(_command(name, options), options.processes))
+        else:
+            code = asyncio.run(_work(app, options))
+    except Error as error:
+        as_json = options.log_format == "json"
+        code = fail(error.code, str(error), exit_code(error), as_json=as_json)
+    context.exit(code)
+
+
+def _command(name: str, options: Options) -> Command:
+    """What a supervised process is started with."""
+    words = [name, "--no-view", "--log-format", options.log_format]
+    for option in ("queues", "concurrency", "threads", "log_level"):
+        value = getattr(options, option)
+        if value is not None:
+            words += [f"--{option.replace('_', '-')}", str(value)]
+    return [sys.executable, "-m", "duework", "run", *words, "--supervised", str(os.getpid())]
+
+
+def _die_with(parent: int) -> None:
+    """Be told to stop when the supervisor dies, however it does."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        raise click.exceptions.Exit(OK)
+
+
+async def _work(app: App, options: Options) -> int:
+    app.settings = replace(
+        app.settings,
+        async_slots=options.concurrency or app.settings.async_slots,
+        thread_slots=options.threads or app.settings.thread_slots,
+    )
+    queues = {each.strip() for each in (options.queues or "").split(",") if each.strip()} or None
+    seen = options.view if options.view is not None else sys.stderr.isatty()
+    view = View(app) if seen and options.log_format == "text" else None
+    try:
+        worker = await asyncio.to_thread(app.worker, queues)
+        signals = Signals(worker)
+        app.on_fact(log.report)
+        recycled = _recycling(app, worker) if options.supervised is not None else None
+        if view is not None:
+            app.on_fact(view.see)
+            await view.start()
+        log.configure(options.log_level or ("warning" if view else "info"), options.log_format)
+        await worker.run()
+    finally:
+        if view is not None:
+            await view.stop()
+        await asyncio.to_thread(app.close)
+    return RECYCLED if recycled and recycled() and not signals.count else signals.exit_code
+
+
+class Signals:
+    """SIGTERM and SIGINT stop the worker; the second one does not wait for what runs."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self.count = 0
+        self.exit_code = OK
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, self._stop, each)
+
+    def _stop(self, which: signal.Signals) -> None:
+        self.count += 1
+        at_once = self.count > 1
+        if which == signal.SIGINT:
+            self.exit_code = INTERRUPTED
+        log.report(log.Stopping(which.name, self._worker.settings.grace_ms, at_once))
+        self._worker.stop(0 if at_once else None)
+
+
+def _recycling(app: App, worker: Worker) -> Callable[[], bool]:
+    """A process with a thread that would not stop ends once it holds nothing; it is replaced."""
+    asked: list[bool] = []
+
+    def see(fact: facts.Fact) -> None:
+        if isinstance(fact, facts.JobSettled) and worker.recycle and worker.idle and not asked:
+            asked.append(True)
+            worker.stop()
+
+    app.on_fact(see)
+    return lambda: bool(asked)

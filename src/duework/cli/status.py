@@ -1,0 +1,87 @@
+"""`duework status`: what is going on."""
+
+from __future__ import annotations
+
+import click
+
+from duework import App, Status, TaskStatus
+from duework.cli.base import examples, on_database
+from duework.cli.out import Out, ago, at_least
+from duework.durations import human
+
+
+@click.command(epilog=examples("duework status", "duework status --app shop.work:app --json"))
+@on_database()
+def status(app: App, out: Out) -> None:
+    """Show queues, tasks, failed jobs and workers.
+
+    LAG is how long the oldest ready job has been due. With --app, tasks that the App does not know
+    are marked. A worker is listed from its first job until it stops.
+    """
+    seen, about = app.status(), app.admin.about()
+    if out.as_json:
+        out.json(as_dict(seen, about))
+        return
+    out.say(
+        f"{about['kind']} {about['version']}, schema {about['schema']},"
+        f" durability {about['durability']}"
+    )
+    out.say(about["url"])
+    if "*" in seen.paused:
+        out.say("everything is paused", "yellow")
+    out.say("")
+    if seen.tasks:
+        rows = [_row(line) for line in seen.tasks]
+        out.table(["queue", "task", ">ready", ">waiting", ">running", ">lag", "note"], rows)
+    else:
+        out.say("no jobs yet")
+    out.say("")
+    out.say(f"failed: {at_least(seen.failed)}", "red" if seen.failed else "")
+    if seen.workers:
+        out.say("")
+        heads = ["host", ">pid", "seen", ">running", "started"]
+        rows = [(w.host, w.pid, w.seen, w.running, ago(w.started, seen.now)) for w in seen.workers]
+        out.table(heads, rows)
+    else:
+        out.say("no workers: one is listed from its first job until it stops")
+
+
+def _row(line: TaskStatus) -> tuple[object, ...]:
+    note = "unknown" if line.known is False else "paused" if line.paused else ""
+    return (
+        *(line.queue, line.task, at_least(line.ready), at_least(line.waiting), line.running),
+        *(None if line.lag is None else human(line.lag), note),
+    )
+
+
+def as_dict(seen: Status, about: dict[str, str]) -> dict[str, object]:
+    return {
+        "now": seen.now,
+        "database": about,
+        "tasks": [
+            {
+                "queue": line.queue,
+                "task": line.task,
+                "ready": line.ready,
+                "waiting": line.waiting,
+                "running": line.running,
+                "lag_ms": line.lag,
+                "paused": line.paused,
+                "known": line.known,
+            }
+            for line in seen.tasks
+        ],
+        "failed": seen.failed,
+        "paused": list(seen.paused),
+        "workers": [
+            {
+                "id": str(each.id),
+                "host": each.host,
+                "pid": each.pid,
+                "started": each.started,
+                "seen": each.seen,
+                "running": each.running,
+            }
+            for each in seen.workers
+        ],
+    }

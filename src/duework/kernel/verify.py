@@ -1,0 +1,104 @@
+"""The invariants, checked on a live database, read-only.
+
+Everything is looked at in one consistent view, so a database in full use has no violations either. Each
+invariant is a statement in `verify.sql` that returns the rows which break it; only checksums need
+Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from duework.clock import FOREVER
+from duework.codec import checksum
+from duework.db.database import Tx
+from duework.db.queries import load
+
+V = load("duework.kernel", "verify")
+
+# Violations are counted up to this.
+BOUND = 1000
+# How many of them are named.
+SAMPLE = 5
+# How many of the newest payloads are compared without `full`.
+SAMPLED_PAYLOADS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One invariant, how many rows it was tried on, and which break it."""
+
+    name: str
+    says: str
+    checked: int
+    violations: int
+    sample: tuple[str, ...] = ()
+
+
+# Statement, what it counts against, and the invariant in words.
+INVARIANTS = (
+    ("state_is_known", "jobs", "a job is open, done, failed or cancelled"),
+    ("settled_has_time", "jobs", "a job has a settled time if and only if it is settled"),
+    ("worker_only_on_open", "jobs", "only an open job is held by a worker"),
+    ("key_is_open_once", "keyed", "a task has at most one open job per key"),
+    ("fence_counts_up", "jobs", "a fence is never negative, and 1 or more once claimed"),
+    ("attempt_of_job", "attempts", "an attempt belongs to a job"),
+    ("attempt_fence", "attempts", "no attempt is newer than its job's fence"),
+    ("attempt_outcome", "attempts", "the outcome of an attempt is a known one"),
+    ("lane_exists", "jobs", "a job has a lane, of its own task"),
+    ("lane_closed_by_pause", "lanes", "a lane is closed if and only if its queue is paused"),
+    ("linked_is_set", "open_jobs", "a job that others hang on is marked as linked"),
+    ("parked_has_reason", "parked", "a parked job waits for a job that can wake it"),
+    ("serial_is_single", "serial_jobs", "one job at a time of each serial value"),
+    ("serial_moves", "serial_jobs", "jobs of a serial value do not all wait for each other"),
+    ("once_is_single", "once_rows", "a task has at most one `once` row per key"),
+    ("lease_has_worker", "held", "a lease belongs to a worker that is registered"),
+)
+
+
+def verify(
+    tx: Tx, *, full: bool = False, tell: Callable[[str], None] = lambda _: None
+) -> list[Finding]:
+    """Check every invariant; `full` compares all payloads and lets the database check itself."""
+    names = ("jobs", "open_jobs", "held", "keyed", "serial_jobs", "parked", "attempts")
+    counts = tx.query(V.scopes, {"forever": FOREVER})[0]
+    scopes = dict(zip((*names, "once_rows", "lanes"), counts, strict=True))
+    findings = []
+    for name, scope, says in INVARIANTS:
+        tell(says)
+        statement = getattr(V, name)
+        given = {"bound": BOUND, "forever": FOREVER}
+        rows = tx.query(statement, {key: given[key] for key in statement.names})
+        sample = tuple(str(row[0]) for row in rows[:SAMPLE])
+        findings.append(Finding(name, says, scopes[scope], len(rows), sample))
+    findings.append(_checksums(tx, None if full else SAMPLED_PAYLOADS, tell))
+    if full:
+        findings += _database(tx, tell)
+    return findings
+
+
+def _checksums(tx: Tx, limit: int | None, tell: Callable[[str], None]) -> Finding:
+    says = "a payload matches its checksum"
+    tell(says)
+    before, checked = 2**62, 0
+    broken: list[str] = []
+    while limit is None or checked < limit:
+        rows = tx.query(V.payloads, {"before": before, "bound": BOUND})
+        if not rows:
+            break
+        checked += len(rows)
+        before = rows[-1][0]
+        broken += [str(row[0]) for row in rows if checksum(row[0], row[1], row[2]) != row[3]]
+    return Finding("payload_checksum", says, checked, len(broken), tuple(broken[:SAMPLE]))
+
+
+def _database(tx: Tx, tell: Callable[[str], None]) -> list[Finding]:
+    says = "the database's own check finds nothing"
+    tell(says)
+    lines = [str(row[0]) for row in tx.query(V.integrity, {}) if row[0] != "ok"]
+    integrity = Finding("integrity", says, 1, len(lines), tuple(lines[:SAMPLE]))
+    says = "no row refers to one that is missing"
+    tell(says)
+    rows = [f"{row[0]}:{row[1]}" for row in tx.query(V.foreign_keys, {})]
+    return [integrity, Finding("foreign_keys", says, 1, len(rows), tuple(rows[:SAMPLE]))]

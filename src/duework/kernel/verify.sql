@@ -1,0 +1,146 @@
+-- The invariants of the kernel's tables. Each statement returns the ids of rows that break one, at
+-- most :bound of them, and changes nothing. `scopes` counts what there was to look at.
+
+-- name: scopes
+select (select count(*) from duework_job) as jobs,
+       (select count(*) from duework_job where state = 'open') as open_jobs,
+       (select count(*) from duework_job where worker is not null) as held,
+       (select count(*) from duework_job where state = 'open' and key is not null) as keyed,
+       (select count(*) from duework_job where state = 'open' and serial is not null) as serial_jobs,
+       (select count(*) from duework_job
+        where state = 'open' and worker is null and due >= :forever) as parked,
+       (select count(*) from duework_attempt) as attempts,
+       (select count(*) from duework_once) as once_rows,
+       (select count(*) from duework_lane) as lanes
+
+-- name: state_is_known
+select id from duework_job
+where state not in ('open', 'done', 'failed', 'cancelled')
+limit :bound
+
+-- name: settled_has_time
+select id from duework_job
+where (state = 'open') <> (settled is null)
+limit :bound
+
+-- name: worker_only_on_open
+select id from duework_job
+where worker is not null and state <> 'open'
+limit :bound
+
+-- name: key_is_open_once
+select min(id) from duework_job
+where state = 'open' and key is not null
+group by task, key
+having count(*) > 1
+limit :bound
+
+-- name: fence_counts_up
+-- A job that is held was claimed, so its fence is at least 1.
+select id from duework_job
+where fence < 0 or (worker is not null and fence < 1)
+limit :bound
+
+-- name: attempt_of_job
+select a.job
+from duework_attempt a
+left join duework_job j on j.id = a.job
+where j.id is null
+limit :bound
+
+-- name: attempt_fence
+select a.job
+from duework_attempt a
+join duework_job j on j.id = a.job
+where a.fence > j.fence or a.fence < 1
+limit :bound
+
+-- name: attempt_outcome
+select job from duework_attempt
+where outcome not in ('retry', 'failed', 'crashed', 'crashed alone', 'lost')
+limit :bound
+
+-- name: lane_exists
+-- And it is a lane of the job's own task.
+select j.id
+from duework_job j
+left join duework_lane l on l.id = j.lane
+where l.id is null or l.task <> j.task
+limit :bound
+
+-- name: lane_closed_by_pause
+-- A lane never opens by itself if and only if its queue, or everything, is paused.
+select l.id
+from duework_lane l
+where (l.due >= :forever)
+   <> exists (select 1 from duework_pause p where p.queue in (l.queue, '*'))
+limit :bound
+
+-- name: linked_is_set
+-- Without the flag a settle would not look at what else hangs on the row.
+select j.id
+from duework_job j
+where j.state = 'open' and j.linked = 0
+  and (j.serial is not null or j.owner is not null or j.again is not null
+       or j.marked is not null
+       or exists (select 1 from duework_job w
+                  where w.after = j.id and w.after is not null and w.state = 'open'
+                    and w.due >= :forever))
+limit :bound
+
+-- name: parked_has_reason
+-- Somebody will wake it: the job it runs after, or an open one of the same serial value.
+select j.id
+from duework_job j
+where j.state = 'open' and j.worker is null and j.due >= :forever and j.at < :forever
+  and not exists (select 1 from duework_job p
+                  where p.id = j.after and p.state in ('open', 'failed'))
+  and not exists (select 1 from duework_job s
+                  where s.serial = j.serial and s.serial is not null and s.state = 'open'
+                    and s.id <> j.id)
+limit :bound
+
+-- name: serial_is_single
+select min(id) from duework_job
+where state = 'open' and serial is not null and (worker is not null or due < :forever)
+group by serial
+having count(*) > 1
+limit :bound
+
+-- name: serial_moves
+-- Not all open jobs of a serial value wait for each other.
+select min(j.id)
+from duework_job j
+left join duework_job p on p.id = j.after and p.state in ('open', 'failed')
+where j.state = 'open' and j.serial is not null
+group by j.serial
+having max(case when j.worker is not null or j.due < :forever or p.id is not null
+                then 1 else 0 end) = 0
+limit :bound
+
+-- name: once_is_single
+select min(job) from duework_once
+group by task, key
+having count(*) > 1
+limit :bound
+
+-- name: lease_has_worker
+select j.id
+from duework_job j
+left join duework_worker w on w.id = j.worker
+where j.worker is not null and w.id is null
+limit :bound
+
+-- name: payloads
+-- A chunk of rows, newest first, to compare with their checksums.
+select id, task, payload, checksum
+from duework_job
+where id < :before
+order by id desc
+limit :bound
+
+-- name: integrity
+pragma integrity_check
+
+-- name: foreign_keys
+pragma foreign_key_check

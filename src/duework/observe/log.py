@@ -1,0 +1,233 @@
+"""The words of every log line, and the two forms they are printed in.
+
+The kernel reports facts and says nothing; here a fact becomes a level, a stable event name, a sentence
+and fields. Texts that come from jobs are escaped: a log line is always one line.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TextIO
+
+from duework import facts
+from duework.durations import human
+
+logger = logging.getLogger("duework")
+
+LEVELS = ("debug", "info", "warning", "error")
+FORMATS = ("text", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """This process was asked to stop."""
+
+    signal: str
+    grace_ms: int
+    at_once: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChildStarted:
+    """A supervisor started one of its processes."""
+
+    number: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnded:
+    """A process of a supervisor ended that was not asked to; `code` is negative for a signal."""
+
+    number: int
+    pid: int
+    code: int
+    again_in: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A log line before it has a form."""
+
+    level: int
+    event: str
+    text: str
+
+
+Reported = facts.Fact | Stopping | ChildStarted | ChildEnded
+
+
+def level(fact: Reported) -> int:
+    """How much a fact matters; decided without making its words."""
+    if isinstance(fact, facts.JobSettled):
+        return _SETTLED.get(fact.kind, logging.INFO)
+    return _LEVELS.get(type(fact), logging.INFO)
+
+
+_SETTLED = {"retry": logging.WARNING, "failed": logging.ERROR, "crashed": logging.ERROR}
+_LEVELS: dict[type, int] = {
+    facts.JobStarted: logging.DEBUG,
+    facts.LeaseRecovered: logging.WARNING,
+    facts.LeaseWasLost: logging.WARNING,
+    facts.ClockStepped: logging.WARNING,
+    facts.JobStuck: logging.WARNING,
+    facts.LoopBlocked: logging.WARNING,
+    facts.UnknownTask: logging.WARNING,
+    facts.Parked: logging.ERROR,
+    ChildEnded: logging.WARNING,
+}
+
+
+def words(fact: Reported) -> Line:  # noqa: C901, PLR0911, PLR0912 - one sentence for each fact
+    """A fact as a level, an event and a sentence."""
+    how = level(fact)
+    match fact:
+        case facts.WorkerStarted():
+            text = f"worker {fact.worker} started: pid {fact.pid}, {fact.tasks} tasks"
+            return Line(how, "worker_started", text)
+        case facts.WorkerStopped():
+            back = f", {_jobs(fact.released)} handed back" if fact.released else ""
+            return Line(how, "worker_stopped", f"worker {fact.worker} stopped{back}")
+        case facts.JobStarted():
+            return Line(how, "job_started", f"{_job(fact)} started, attempt {fact.attempt}")
+        case facts.JobSettled():
+            return Line(how, "job_settled", _settled(fact))
+        case facts.LeaseWasLost():
+            text = f"{_job(fact)} lost its lease: nothing of this attempt is written"
+            return Line(how, "lease_lost", text)
+        case facts.LeaseRecovered():
+            why = "died" if fact.crashed else "did not extend its lease in time"
+            text = f"job {fact.job} is open again: worker {fact.worker} {why}"
+            return Line(how, "lease_recovered", text)
+        case facts.JobStuck():
+            text = f"{_job(fact)} did not stop ({fact.why}): its slot was given to others"
+            return Line(how, "job_stuck", text)
+        case facts.LoopBlocked():
+            text = f"{fact.task} has blocked the event loop for {fact.seconds} s at {fact.where}"
+            return Line(how, "loop_blocked", text)
+        case facts.ClockStepped():
+            text = f"the clock was set by {fact.milliseconds:+} ms: no lease is taken over for now"
+            return Line(how, "clock_stepped", text)
+        case facts.Parked():
+            return Line(how, "parked", f"nothing can be written, no job is claimed: {fact.why}")
+        case facts.Resumed():
+            return Line(how, "resumed", "writing works again")
+        case facts.UnknownTask():
+            text = f"jobs of {fact.task} wait for a worker that knows this task; this one does not"
+            return Line(how, "unknown_task", text)
+        case Stopping():
+            rest = (
+                "what runs is handed back now"
+                if fact.at_once
+                else f"what runs has {human(fact.grace_ms)} to finish; a second signal ends that"
+            )
+            return Line(how, "stopping", f"{fact.signal}: no more jobs are claimed, {rest}")
+        case ChildStarted():
+            return Line(how, "child_started", f"process {fact.number} started: pid {fact.pid}")
+        case ChildEnded():
+            return Line(how, "child_ended", _ended(fact))
+
+
+def _job(fact: facts.JobStarted | facts.JobSettled | facts.LeaseWasLost | facts.JobStuck) -> str:
+    return f"{fact.task} {fact.job}"
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count} jobs"
+
+
+def _settled(fact: facts.JobSettled) -> str:
+    took = human(fact.milliseconds)
+    why = "" if fact.error is None else f": {fact.error.partition(chr(10))[0]}"
+    match fact.kind:
+        case "done":
+            return f"{_job(fact)} done in {took}"
+        case "retry":
+            return f"{_job(fact)} failed after {took}, again {_at(fact.retry_at)}{why}"
+        case "snooze":
+            return f"{_job(fact)} put off, again {_at(fact.retry_at)}"
+        case "failed":
+            return f"{_job(fact)} failed for good after {took}{why}"
+        case "released":
+            return f"{_job(fact)} handed back"
+        case _:
+            return f"{_job(fact)} {fact.kind} after {took}{why}"
+
+
+def _at(when: int | None) -> str:
+    if when is None:
+        return "later"
+    return "at " + datetime.fromtimestamp(when / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _ended(fact: ChildEnded) -> str:
+    how = f"was killed by signal {-fact.code}" if fact.code < 0 else f"exited with {fact.code}"
+    if fact.again_in is None:
+        return f"process {fact.number} (pid {fact.pid}) {how}: all are stopped"
+    when = "at once" if not fact.again_in else f"in {fact.again_in:g} s"
+    return f"process {fact.number} (pid {fact.pid}) {how}: it is replaced {when}"
+
+
+def report(fact: Reported) -> None:
+    """The hook to give to `app.on_fact`."""
+    if logger.isEnabledFor(level(fact)):
+        line = words(fact)
+        logger.log(line.level, "%s", line.text, extra={"event": line.event, "fact": fact})
+
+
+def escaped(text: str) -> str:
+    """Without anything that a terminal would obey: control characters, newlines, text direction."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class TextForm(logging.Formatter):
+    """For people: time, level, sentence."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S.%f")[:-3]
+        name = "" if record.name == "duework" else f"{record.name}: "
+        line = f"{when} {record.levelname:<7} {escaped(name + record.getMessage())}"
+        if record.exc_info:
+            trace = self.formatException(record.exc_info).splitlines()
+            line = "\n".join([line, *(f"    {escaped(each)}" for each in trace)])
+        return line
+
+
+class JsonForm(logging.Formatter):
+    """For machines: one object per line; ids are texts, since they exceed 2**53."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {
+            "time": when.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": getattr(record, "event", "log"),
+            "message": record.getMessage(),
+        }
+        fact = getattr(record, "fact", None)
+        if fact is not None:
+            fields = asdict(fact)
+            line |= {key: str(v) if key in {"job", "worker"} else v for key, v in fields.items()}
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def configure(how_much: str, form: str, stream: TextIO | None = None) -> None:
+    """Print the logs of this process, ours and those of the user's own code."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonForm() if form == "json" else TextForm())
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    chosen = getattr(logging, how_much.upper())
+    root.setLevel(max(chosen, logging.INFO))
+    logger.setLevel(chosen)

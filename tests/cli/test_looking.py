@@ -1,0 +1,144 @@
+"""Commands that look: status, jobs list, jobs show, queues list."""
+
+from __future__ import annotations
+
+from duework import App
+from tests.cli.conftest import HOSTILE, Duework, enqueue, work
+
+
+def test_status_counts_ready_waiting_and_failed_jobs(shop: App, duework: Duework) -> None:
+    enqueue(shop, "fails", "no")
+    work(shop)
+    enqueue(shop, "greet", "ada")
+    enqueue(shop, "greet", "bob", delay="1h")
+
+    seen = duework("status", "--json").document
+
+    [greet] = [line for line in seen["tasks"] if line["task"] == "greet"]
+    assert (greet["ready"], greet["waiting"], greet["running"]) == (1, 1, 0)
+    assert greet["lag_ms"] >= 0
+    assert seen["failed"] == 1
+    assert seen["database"]["kind"] == shop.admin.about()["kind"]
+
+
+def test_status_never_shows_the_password(shop: App, duework: Duework, kind: str) -> None:
+    text = duework("status")
+
+    assert text.code == 0
+    assert ("***@" in text.out) == (kind == "postgres")
+
+
+def test_status_lists_the_worker_that_holds_a_job(shop: App, duework: Duework) -> None:
+    enqueue(shop, "retries")
+    work(shop)
+
+    [worker] = duework("status", "--json").document["workers"]
+
+    assert worker["seen"] == "alive"
+    assert isinstance(worker["id"], str)
+
+
+def test_status_marks_tasks_that_the_app_does_not_know(shop: App) -> None:
+    enqueue(shop, "greet", "ada")
+    other = App(shop._url)  # noqa: SLF001 - the same database, other tasks
+
+    @other.task
+    async def unrelated() -> None: ...
+
+    known = {line.task: line.known for line in other.status().tasks}
+    other.close()
+    bare = App(shop._url)  # noqa: SLF001
+    without_tasks = {line.known for line in bare.status().tasks}
+    bare.close()
+
+    assert known["greet"] is False
+    assert without_tasks == {None}
+
+
+def test_jobs_are_listed_newest_first_and_paged(shop: App, duework: Duework) -> None:
+    ids = [str(enqueue(shop, "greet", f"n{n}")) for n in range(5)]
+
+    first = duework("jobs", "list", "--limit", 2, "--json").lines
+    rest = duework("jobs", "list", "--before", first[-1]["id"], "--json").lines
+
+    assert [job["id"] for job in first + rest] == ids[::-1]
+
+
+def test_jobs_are_found_by_phase_task_queue_and_key(shop: App, duework: Duework) -> None:
+    failing = enqueue(shop, "fails", "no")
+    work(shop)
+    keyed = enqueue(shop, "greet", "ada", key="k", delay="1h")
+
+    def ids(*words: object) -> list[str]:
+        return [job["id"] for job in duework("jobs", "list", *words, "--json").lines]
+
+    assert ids("--phase", "failed") == [str(failing)]
+    assert ids("--queue", "mail") == [str(failing)]
+    assert ids("--key", "k") == ids("--task", "greet") == [str(keyed)]
+    assert ids("--phase", "running") == []
+
+
+def test_a_job_is_shown_with_its_arguments_error_and_attempts(shop: App, duework: Duework) -> None:
+    job = enqueue(shop, "retries")
+    work(shop)
+
+    seen = duework("jobs", "show", job, "--json").document
+    text = duework("jobs", "show", job)
+
+    assert (seen["id"], seen["phase"], seen["arguments"]) == (str(job), "waiting", {})
+    assert [each["outcome"] for each in seen["attempts"]] == ["retry"]
+    assert "ValueError: try again" in text.out
+    assert "retry" in text.out
+
+
+def test_texts_of_jobs_cannot_reach_the_terminal_or_become_markup(
+    shop: App, duework: Duework
+) -> None:
+    job = enqueue(shop, "fails", HOSTILE, key="[red]k\x1b[0m")
+    work(shop)
+
+    shown = [duework("jobs", "show", job), duework("jobs", "list"), duework("failed", "list")]
+
+    for text in shown:
+        assert not {c for c in text.out if not c.isprintable()} - {"\n"}
+        assert "\\x1b[2J" in text.out
+    assert "[bold red]no[/]" in shown[0].out
+    assert duework("jobs", "show", job, "--json").document["key"] == "[red]k\x1b[0m"
+
+
+def test_a_payload_that_cannot_be_read_is_shown_as_it_is(shop: App, duework: Duework) -> None:
+    job = enqueue(shop, "greet", "ada", delay="1h")
+    deep = "[" * 100_000
+    with shop.transaction() as tx:
+        tx.write("update duework_job set payload = :deep where id = :id", deep=deep, id=job)
+
+    seen = duework("jobs", "show", job, "--json").document
+
+    assert (seen["arguments"], seen["payload"]) == (None, deep)
+
+
+def test_every_listing_fits_80_columns(shop: App, duework: Duework) -> None:
+    enqueue(shop, "fails", "a rather long sentence that goes on and on " * 5, key="k" * 150)
+    work(shop)
+    enqueue(shop, "greet", "ada")
+
+    texts = [
+        duework("status"),
+        duework("jobs", "list"),
+        duework("failed", "list"),
+        duework("queues", "list"),
+        duework("verify"),
+    ]
+
+    for text in texts:
+        table = [line for line in text.out.splitlines() if "://" not in line]
+        assert max(map(len, table)) <= 80, text.out
+
+
+def test_a_job_that_is_not_there_is_an_error_with_a_code(shop: App, duework: Duework) -> None:
+    text = duework("jobs", "show", 1)
+    as_json = duework("jobs", "show", 1, "--json")
+
+    assert (text.code, text.err) == (1, "Error: there is no job 1\n")
+    assert as_json.code == 1
+    assert as_json.document["error"] == {"code": "not_found", "message": "there is no job 1"}

@@ -1,0 +1,47 @@
+"""docs/cli.md says what the commands say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from duework.cli import main
+from duework.cli.reference import reference
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+def commands(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        for name, child in command.commands.items():
+            yield from commands(child, f"{path} {name}")
+
+
+def test_the_page_is_made_from_the_commands() -> None:
+    assert PAGE.read_text() == reference(), "python -m duework.cli.reference > docs/cli.md"
+
+
+def test_every_command_and_option_is_on_the_page() -> None:
+    page = PAGE.read_text()
+
+    for path, command in commands(main, "duework"):
+        assert f"## {path}\n" in page
+        section = page.split(f"## {path}\n")[1].split("\n## ")[0]
+        for parameter in command.params:
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                assert parameter.opts[0] in section, f"{path} {parameter.opts[0]}"
+
+
+def test_every_command_has_examples() -> None:
+    for path, command in commands(main, "duework"):
+        if not isinstance(command, click.Group):
+            assert f"{path} " in (command.epilog or "") + " ", path
+
+
+def test_every_command_that_acts_on_a_database_can_print_json() -> None:
+    for path, command in commands(main, "duework"):
+        if not isinstance(command, click.Group) and path != "duework run":
+            assert {"--json", "--url", "--app"} <= {o for p in command.params for o in p.opts}

@@ -1,0 +1,351 @@
+"""Enqueueing: what is written, and what is answered when there is such a job already."""
+
+from __future__ import annotations
+
+import pytest
+
+from duework.clock import FOREVER
+from duework.errors import Conflict, NotFound
+from tests.support.kernel import OTHER, Kernel
+
+DAY = 86_400_000
+
+
+def test_a_new_job_is_open_and_due_at_the_time_asked_for(kernel: Kernel) -> None:
+    [job] = kernel.enqueue(kernel.new(at=kernel.now + 5000))
+
+    row = kernel.row(job.id)
+    assert (row.state, row.due, row.at) == ("open", kernel.now + 5000, kernel.now + 5000)
+    assert (row.fence, row.worker, row.failures) == (0, None, 0)
+
+
+def test_answers_come_in_the_order_of_the_jobs(kernel: Kernel) -> None:
+    answers = kernel.enqueue(
+        kernel.new(payload='{"n":1}', key="b"),
+        kernel.new(payload='{"n":2}'),
+        kernel.new(payload='{"n":3}', key="a"),
+    )
+
+    assert [kernel.row(each.id).payload for each in answers] == [
+        '{"n":1}',
+        '{"n":2}',
+        '{"n":3}',
+    ]
+
+
+def test_a_second_job_with_an_open_key_is_answered_with_the_first(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new(key="k", payload='{"n":1}'))
+
+    [second] = kernel.enqueue(kernel.new(key="k", payload='{"n":2}'))
+
+    assert (second.id, second.existed, first.existed) == (first.id, True, False)
+    assert [row.payload for row in kernel.rows()] == ['{"n":1}']
+
+
+def test_the_same_key_twice_in_one_call_makes_one_job(kernel: Kernel) -> None:
+    first, second = kernel.enqueue(kernel.new(key="k"), kernel.new(key="k"))
+
+    assert first.id == second.id
+    assert (first.existed, second.existed) == (False, True)
+
+
+def test_a_key_belongs_to_its_task(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new("greet", key="k"))
+
+    [other] = kernel.enqueue(kernel.new("part", key="k"))
+
+    assert not other.existed
+
+
+def test_a_key_is_free_again_once_its_job_has_settled(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new(key="k"))
+    kernel.settle(kernel.done(*kernel.claim("greet")))
+
+    [second] = kernel.enqueue(kernel.new(key="k"))
+
+    assert not second.existed
+    assert second.id != first.id
+
+
+def test_once_returns_the_first_job_also_after_it_has_settled(kernel: Kernel) -> None:
+    until = kernel.now + 2 * DAY
+    [first] = kernel.enqueue(kernel.new(key="k", once_until=until))
+    kernel.settle(kernel.done(*kernel.claim("greet")))
+
+    kernel.now = until - 1
+    [second] = kernel.enqueue(kernel.new(key="k", once_until=kernel.now + 2 * DAY))
+
+    assert (second.id, second.existed) == (first.id, True)
+
+
+def test_once_ends_when_its_time_is_over(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new(key="k", once_until=kernel.now + 2 * DAY))
+    kernel.settle(kernel.done(*kernel.claim("greet")))
+
+    kernel.now += 2 * DAY
+    [second] = kernel.enqueue(kernel.new(key="k", once_until=kernel.now + 2 * DAY))
+
+    assert not second.existed
+    assert second.id != first.id
+
+
+def test_once_forever_outlives_the_row_itself(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new(key="k", once_until=FOREVER))
+    kernel.settle(kernel.done(*kernel.claim("greet")))
+    kernel.now += 8 * DAY
+    assert kernel.prune() == 1
+
+    [second] = kernel.enqueue(kernel.new(key="k", once_until=FOREVER))
+
+    assert (second.id, second.existed) == (first.id, True)
+    assert kernel.rows() == []
+
+
+def test_once_on_a_key_that_is_open_already_remembers_the_open_job(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new(key="k"))
+    [second] = kernel.enqueue(kernel.new(key="k", once_until=FOREVER))
+    kernel.settle(kernel.done(*kernel.claim("greet")))
+
+    [third] = kernel.enqueue(kernel.new(key="k", once_until=FOREVER))
+
+    assert second.id == third.id == first.id
+    assert third.existed
+
+
+def test_replace_changes_a_waiting_job(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new(key="k", at=kernel.now + 1000))
+
+    later = kernel.now + 9000
+    [second] = kernel.enqueue(
+        kernel.new(key="k", at=later, replace=True, payload='{"n":2}', priority=5)
+    )
+
+    row = kernel.row(first.id)
+    assert (second.id, second.existed) == (first.id, True)
+    assert (row.payload, row.due, row.at) == ('{"n":2}', later, later)
+    kernel.now = later
+    [held] = kernel.claim("greet")
+    assert (held.payload, held.priority) == ('{"n":2}', 5)
+
+
+def test_replace_leaves_a_running_job_alone(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new(key="k", payload='{"n":1}'))
+    kernel.claim("greet")
+
+    [second] = kernel.enqueue(kernel.new(key="k", replace=True, payload='{"n":2}'))
+
+    assert second.existed
+    assert kernel.row(first.id).payload == '{"n":1}'
+
+
+def test_replace_does_not_release_a_job_that_waits_for_its_turn(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new(serial="s"))
+    [parked] = kernel.enqueue(kernel.new(serial="s", key="k"))
+
+    kernel.enqueue(kernel.new(serial="s", key="k", replace=True, payload='{"n":2}'))
+
+    row = kernel.row(parked.id)
+    assert (row.due, row.payload) == (FOREVER, '{"n":2}')
+    assert len(kernel.claim("greet")) == 1
+
+
+def test_again_opens_the_job_once_more_with_the_new_arguments(kernel: Kernel) -> None:
+    [job] = kernel.enqueue(kernel.new(key="k", payload='{"n":1}'))
+    [held] = kernel.claim("greet")
+
+    kernel.enqueue(kernel.new(key="k", again=True, payload='{"n":2}'))
+    kernel.settle(kernel.done(held))
+
+    row = kernel.row(job.id)
+    assert (row.state, row.due, row.payload) == ("open", kernel.now, '{"n":2}')
+    [second] = kernel.claim("greet")
+    assert (second.payload, second.fence) == ('{"n":2}', 2)
+    kernel.settle(kernel.done(second))
+    assert kernel.row(job.id).state == "done"
+
+
+def test_again_on_a_waiting_job_asks_for_nothing(kernel: Kernel) -> None:
+    [job] = kernel.enqueue(kernel.new(key="k", payload='{"n":1}'))
+
+    kernel.enqueue(kernel.new(key="k", again=True, payload='{"n":2}'))
+    kernel.settle(kernel.done(*kernel.claim("greet")))
+
+    assert kernel.row(job.id).state == "done"
+
+
+def test_jobs_of_one_serial_value_run_one_at_a_time_in_order(kernel: Kernel) -> None:
+    jobs = kernel.enqueue(*[kernel.new(serial="s", payload=f'{{"n":{n}}}') for n in range(3)])
+
+    order = []
+    while held := kernel.claim("greet"):
+        assert len(held) == 1
+        order.append(held[0].id)
+        kernel.settle(kernel.done(held[0]))
+
+    assert order == [job.id for job in jobs]
+
+
+def test_the_serial_order_is_that_of_the_list_whatever_the_keys(kernel: Kernel) -> None:
+    jobs = kernel.enqueue(
+        kernel.new(serial="s", key="c"), kernel.new(serial="s"), kernel.new(serial="s", key="a")
+    )
+
+    order = []
+    while held := kernel.claim("greet"):
+        order.append(held[0].id)
+        kernel.settle(kernel.done(held[0]))
+
+    assert order == [job.id for job in jobs]
+
+
+def test_serial_values_do_not_wait_for_each_other(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new(serial="a"), kernel.new(serial="b"), kernel.new(serial="a"))
+
+    assert len(kernel.claim("greet")) == 2
+
+
+def test_a_serial_job_that_is_tried_again_keeps_the_others_waiting(kernel: Kernel) -> None:
+    first, second = kernel.enqueue(kernel.new(serial="s"), kernel.new(serial="s"))
+    [held] = kernel.claim("greet")
+
+    kernel.settle(kernel.ending(held, "retry", due=kernel.now + 1000, error="no"))
+
+    assert kernel.claim("greet") == []
+    kernel.now += 1000
+    [again] = kernel.claim("greet")
+    assert again.id == first.id
+    kernel.settle(kernel.ending(again, "failed", error="no", keep=None))
+    assert [each.id for each in kernel.claim("greet")] == [second.id]
+
+
+def test_a_cancelled_serial_job_lets_the_next_one_go(kernel: Kernel) -> None:
+    first, second = kernel.enqueue(kernel.new(serial="s"), kernel.new(serial="s"))
+
+    kernel.cancel(first.id)
+
+    assert [each.id for each in kernel.claim("greet")] == [second.id]
+
+
+def test_cancelling_one_in_the_middle_of_a_serial_line_wakes_nobody(kernel: Kernel) -> None:
+    first, second, third = kernel.enqueue(*[kernel.new(serial="s") for _ in range(3)])
+    [held] = kernel.claim("greet")
+
+    kernel.cancel(second.id)
+
+    assert kernel.claim("greet") == []
+    kernel.settle(kernel.done(held))
+    assert [each.id for each in kernel.claim("greet")] == [third.id]
+    assert first.id == held.id
+
+
+def test_a_serial_job_with_a_delay_keeps_its_place(kernel: Kernel) -> None:
+    first, _ = kernel.enqueue(kernel.new(serial="s", at=kernel.now + 1000), kernel.new(serial="s"))
+
+    assert kernel.claim("greet") == []
+    kernel.now += 1000
+    assert [each.id for each in kernel.claim("greet")] == [first.id]
+
+
+def test_a_job_waits_until_the_one_before_it_is_done(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new())
+    [second] = kernel.enqueue(kernel.new(after=first.id))
+
+    assert kernel.row(second.id).due == FOREVER
+    [held] = kernel.claim("greet")
+    kernel.settle(kernel.done(held))
+
+    assert [each.id for each in kernel.claim("greet")] == [second.id]
+
+
+def test_a_job_after_one_that_is_done_already_is_due_at_once(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new())
+    kernel.settle(kernel.done(*kernel.claim("greet")))
+
+    [second] = kernel.enqueue(kernel.new(after=first.id))
+
+    assert [each.id for each in kernel.claim("greet")] == [second.id]
+
+
+def test_a_job_after_a_failed_one_waits_until_that_is_revived_and_done(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new())
+    [second] = kernel.enqueue(kernel.new(after=first.id))
+    [held] = kernel.claim("greet")
+
+    kernel.settle(kernel.ending(held, "failed", error="no", keep=None))
+
+    assert kernel.claim("greet") == []
+    kernel.revive(first.id)
+    [again] = kernel.claim("greet")
+    assert again.id == first.id
+    assert kernel.row(second.id).state == "open"
+    kernel.settle(kernel.done(again))
+    assert [each.id for each in kernel.claim("greet")] == [second.id]
+
+
+def test_a_job_after_a_failed_one_that_is_not_kept_is_cancelled(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new())
+    [second] = kernel.enqueue(kernel.new(after=first.id))
+    [held] = kernel.claim("greet")
+
+    kernel.settle(kernel.ending(held, "failed", error="no", keep=0))
+
+    assert [row.id for row in kernel.rows()] == [second.id]
+    assert kernel.row(second.id).state == "cancelled"
+
+
+def test_a_job_after_a_cancelled_one_is_cancelled_and_so_is_what_waits_for_it(
+    kernel: Kernel,
+) -> None:
+    [first] = kernel.enqueue(kernel.new())
+    [second] = kernel.enqueue(kernel.new(after=first.id))
+    [third] = kernel.enqueue(kernel.new(after=second.id))
+
+    kernel.cancel(first.id)
+
+    assert [kernel.row(each.id).state for each in (second, third)] == ["cancelled", "cancelled"]
+    assert f"job {first.id}" in str(kernel.row(second.id).error)
+
+
+def test_a_job_after_an_unknown_one_is_not_found_and_nothing_is_written(kernel: Kernel) -> None:
+    with pytest.raises(NotFound, match="4711"):
+        kernel.enqueue(kernel.new(), kernel.new(after=4711))
+
+    assert kernel.rows() == []
+
+
+def test_a_job_after_a_cancelled_one_cannot_be_enqueued(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new())
+    kernel.cancel(first.id)
+
+    with pytest.raises(Conflict):
+        kernel.enqueue(kernel.new(after=first.id))
+
+
+def test_a_serial_job_that_waits_for_another_one_holds_its_place(kernel: Kernel) -> None:
+    [before] = kernel.enqueue(kernel.new("part"))
+    [first] = kernel.enqueue(kernel.new(serial="s", after=before.id))
+    [second] = kernel.enqueue(kernel.new(serial="s"))
+
+    assert kernel.claim("greet") == []
+    kernel.settle(kernel.done(*kernel.claim("part")))
+    [held] = kernel.claim("greet")
+
+    assert held.id == first.id
+    kernel.settle(kernel.done(held))
+    assert [each.id for each in kernel.claim("greet")] == [second.id]
+
+
+def test_what_another_job_waits_for_is_released_at_its_own_time(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new())
+    [second] = kernel.enqueue(kernel.new(after=first.id, at=kernel.now + 60_000))
+
+    kernel.settle(kernel.done(*kernel.claim("greet")))
+
+    assert kernel.row(second.id).due == kernel.now + 60_000
+
+
+def test_two_workers_do_not_share_a_serial_value(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new(serial="s"), kernel.new(serial="s"))
+    kernel.claim("greet")
+
+    assert kernel.claim("greet", worker=OTHER) == []

@@ -1,0 +1,158 @@
+"""Every invariant of `verify` holds on a healthy database and is missed when a row breaks it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from duework.clock import FOREVER
+from duework.kernel.verify import INVARIANTS, Finding, verify
+from tests.support.kernel import ME, Kernel
+
+HELD, DONE, RETRYING, KEYED, HEAD, PARKED, BEFORE, AFTER = range(1, 9)
+
+# For each invariant, statements that break it in the rows that `healthy` makes.
+PLANTED: dict[str, Sequence[str]] = {
+    "state_is_known": [f"update duework_job set state = 'lost', settled = 1 where id = {KEYED}"],
+    "settled_has_time": [f"update duework_job set settled = null where id = {DONE}"],
+    "worker_only_on_open": [f"update duework_job set worker = {ME} where id = {DONE}"],
+    "key_is_open_once": [
+        "drop index duework_job_key",
+        f"update duework_job set task = 'greet', key = 'ada' where id = {HEAD}",
+    ],
+    "fence_counts_up": [f"update duework_job set fence = 0 where id = {HELD}"],
+    "attempt_of_job": [f"update duework_attempt set job = 999 where job = {RETRYING}"],
+    "attempt_fence": [f"update duework_attempt set fence = 7 where job = {RETRYING}"],
+    "attempt_outcome": [f"update duework_attempt set outcome = 'odd' where job = {RETRYING}"],
+    "lane_exists": [f"update duework_job set lane = 999 where id = {KEYED}"],
+    "lane_closed_by_pause": ["delete from duework_pause"],
+    "linked_is_set": [f"update duework_job set linked = 0 where id = {BEFORE}"],
+    "parked_has_reason": [f"update duework_job set after = null where id = {AFTER}"],
+    "serial_is_single": [f"update duework_job set due = 0 where id = {PARKED}"],
+    "serial_moves": [f"update duework_job set due = {FOREVER} where id = {HEAD}"],
+    "once_is_single": [
+        "drop table duework_once",
+        "create table duework_once (task text, key text, job integer, until integer)",
+        "insert into duework_once values ('greet', 'ada', 1, 2), ('greet', 'ada', 3, 4)",
+    ],
+    "lease_has_worker": ["delete from duework_worker"],
+    "payload_checksum": [f"update duework_job set payload = '[1]' where id = {KEYED}"],
+}
+
+
+@pytest.fixture
+def healthy(kernel: Kernel) -> Kernel:
+    """One row of each kind that an invariant speaks of."""
+    kernel.enqueue(kernel.new("held"))
+    kernel.enqueue(kernel.new("plain"), kernel.new("failing"))
+    kernel.claim("held")
+    [plain] = kernel.claim("plain")
+    [failing] = kernel.claim("failing")
+    kernel.settle(kernel.done(plain))
+    kernel.settle(kernel.ending(failing, "retry", due=kernel.now + 1, error="no"))
+    kernel.enqueue(kernel.new("greet", key="ada", once_until=FOREVER))
+    kernel.enqueue(kernel.new("serial", serial="s"), kernel.new("serial", serial="s"))
+    kernel.enqueue(kernel.new("first"))
+    kernel.enqueue(kernel.new("second", after=BEFORE))
+    with kernel.database.transaction() as tx:
+        tx.write(
+            "insert into duework_worker (id, host, boot, space, pid, born, started)"
+            " values (:id, 'h', '', '', 1, 1, 1)",
+            id=ME,
+        )
+        tx.write("insert into duework_pause (queue) values ('quiet')")
+        tx.write(
+            "insert into duework_lane (id, queue, task, priority, due)"
+            " values (99, 'quiet', 'quiet', 0, :forever)",
+            forever=FOREVER,
+        )
+    return kernel
+
+
+def found(kernel: Kernel, *, full: bool = False) -> dict[str, Finding]:
+    with kernel.reading() as tx:
+        return {each.name: each for each in verify(tx, full=full)}
+
+
+def plant(kernel: Kernel, statements: Sequence[str]) -> None:
+    """Write what the kernel never would; the schema's own checks are taken out of the way."""
+    connection = kernel.database.connect()
+    if kernel.database.kind == "sqlite":
+        connection.execute("pragma ignore_check_constraints = on")
+    else:
+        named = "select conname from pg_constraint where contype = 'c' and conrelid = "
+        for (name,) in connection.execute(f"{named} 'duework_job'::regclass").fetchall():
+            connection.execute(f'alter table duework_job drop constraint "{name}"')
+    for statement in statements:
+        connection.execute(statement)
+    if kernel.database.kind == "postgres":
+        connection.commit()
+    connection.close()
+
+
+def test_a_healthy_database_has_no_violations(healthy: Kernel) -> None:
+    findings = found(healthy, full=True)
+
+    assert [each for each in findings.values() if each.violations] == []
+    assert findings["settled_has_time"].checked == 8
+    assert findings["parked_has_reason"].checked == 2
+    assert findings["attempt_fence"].checked == 1
+
+
+def test_every_invariant_has_a_violation_planted() -> None:
+    assert {name for name, _, _ in INVARIANTS} | {"payload_checksum"} == PLANTED.keys()
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_violation_is_found(healthy: Kernel, name: str) -> None:
+    plant(healthy, PLANTED[name])
+
+    finding = found(healthy)[name]
+
+    assert finding.violations == 1
+    assert finding.sample
+
+
+def test_only_the_newest_payloads_are_compared_unless_all_are_asked_for(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duework.kernel.verify.SAMPLED_PAYLOADS", 2)
+    monkeypatch.setattr("duework.kernel.verify.BOUND", 2)
+    kernel.enqueue(*(kernel.new() for _ in range(5)))
+    plant(kernel, ["update duework_job set payload = '[1]' where id = 1"])
+
+    sampled = found(kernel)["payload_checksum"]
+    full = found(kernel, full=True)["payload_checksum"]
+
+    assert (sampled.checked, sampled.violations) == (2, 0)
+    assert (full.checked, full.violations) == (5, 1)
+
+
+def test_verify_changes_nothing(healthy: Kernel) -> None:
+    before = healthy.rows()
+
+    found(healthy, full=True)
+
+    assert healthy.rows() == before
+
+
+def test_the_database_checks_itself_when_asked(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("full") / "work.db"
+    with Kernel(f"sqlite:///{path}") as kernel:
+        kernel.enqueue(kernel.new())
+        plant(
+            kernel,
+            [
+                "pragma foreign_keys = off",
+                "create table parent (id integer primary key)",
+                "create table child (parent integer references parent (id))",
+                "insert into child values (7)",
+                "update duework_job set state = 'odd'",
+            ],
+        )
+
+        findings = found(kernel, full=True)
+
+    assert findings["foreign_keys"].violations == 1
+    assert "CHECK" in findings["integrity"].sample[0]

@@ -1,0 +1,190 @@
+"""A fresh process for one job: what comes back from it, what does not, and what it may not know."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.support.processes import Bench, Worker, alive, until
+
+Shared = tuple[Bench, Worker]
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_result_and_its_effects_come_back_once(shared: Shared) -> None:
+    bench, worker = shared
+
+    job = bench.tasks.describes_itself.enqueue("ada").wait("10s")
+
+    assert job.state == "done", job.error
+    assert job.result["name"] == "ada"
+    assert job.result["pid"] != worker.pid
+    assert [row.note for row in bench.effects(job)] == ["ada"]
+    follow_ups = [each for each in bench.app.jobs(task="quick") if "follow-up" in each.payload]
+    assert len(follow_ups) == 1
+
+
+def test_a_child_knows_no_database(shared: Shared) -> None:
+    bench, worker = shared
+
+    job = bench.tasks.describes_itself.enqueue("spy").wait("10s")
+
+    assert job.state == "done", job.error
+    assert "DUEWORK_URL" not in job.result["environ"]
+    assert bench.url not in job.result["values"]
+    assert job.result["database"].startswith("UsageError: a task with a process of its own")
+    database = bench.url.removeprefix("sqlite:///")
+    assert not [path for path in job.result["files"] if path.startswith(database)]
+    sockets = [path for path in job.result["files"] if path.startswith("socket:")]
+    assert len(sockets) == 1, "the pipe to its parent, and no connection to a server"
+    assert worker.process.poll() is None
+
+
+def test_an_async_task_may_have_a_process_of_its_own(shared: Shared) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.isolated_async.enqueue("bob").wait("10s")
+
+    assert (job.state, job.result) == ("done", "bob")
+    assert len(bench.effects(job)) == 1
+
+
+def test_reads_and_progress_go_over_the_pipe(shared: Shared) -> None:
+    bench, _ = shared
+    with bench.app.transaction() as tx:
+        tx.write(bench.tasks.INSERT, job=0, note="seed")
+
+    job = bench.tasks.reads_over_the_pipe.enqueue()
+
+    progress = until(lambda: job.refresh().progress)
+    assert (progress["done"], progress["total"], progress["note"]) == (3, 10, "a third")
+    assert job.wait("10s").result == ["seed"]
+
+
+def test_an_error_of_a_read_is_raised_in_the_child(shared: Shared) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.reads_nonsense.enqueue().wait("10s")
+
+    assert job.state == "failed"
+    assert "nowhere" in job.error
+
+
+def test_an_outcome_and_a_retry_are_as_elsewhere(shared: Shared) -> None:
+    bench, _ = shared
+
+    failed = bench.tasks.gives_up.enqueue()
+    retried = bench.tasks.fails_once.enqueue()
+
+    assert failed.wait("10s").error == "no use"
+    assert retried.wait("10s").result == 2
+    assert [attempt.outcome for attempt in retried.attempts()] == ["retry"]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("exits_at_once", "exited with code 0 and gave no result"),
+        ("leaves_a_fork", "exited with code 7"),
+        ("segfaults", "SIGSEGV"),
+    ],
+)
+def test_a_process_that_ends_without_a_result_has_crashed(
+    shared: Shared, name: str, why: str
+) -> None:
+    bench, worker = shared
+
+    job = getattr(bench.tasks, name).enqueue()
+
+    attempts = until(job.attempts, within=3)
+    assert attempts[0].outcome == "crashed alone"
+    assert why in attempts[0].error
+    assert job.refresh().state == "open"
+    assert job.refresh().failures == 0
+    assert worker.process.poll() is None
+    assert bench.effects(job) == []
+    bench.app.cancel(job.id)
+
+
+def test_sys_exit_is_a_failure_whatever_its_code(shared: Shared) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.leaves_politely.enqueue().wait("10s")
+
+    assert job.state == "failed"
+    assert "SystemExit" in job.error
+    assert bench.effects(job) == []
+
+
+def test_memory_over_the_budget_is_a_failure(shared: Shared) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.eats_memory.enqueue().wait("10s")
+
+    assert job.state == "failed"
+    assert "MemoryError" in job.error
+
+
+def test_processor_time_over_the_budget_is_a_failure_with_a_reason(shared: Shared) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.burns.enqueue().wait("10s")
+
+    assert job.state == "failed"
+    assert job.error == "it used more than its 1 s of CPU"
+
+
+def test_at_its_timeout_a_process_is_killed_with_all_it_started(shared: Shared) -> None:
+    bench, worker = shared
+
+    job = bench.tasks.runs_over.enqueue().wait("10s")
+
+    assert (job.state, job.error) == ("failed", "it ran longer than its timeout of 500ms")
+    child = bench.notes("start", job)[0].pid
+    grandchild = int(bench.notes("grandchild", job)[0].what.partition("-")[2])
+    until(lambda: not alive(child), within=2)
+    until(lambda: not alive(grandchild), within=2)
+    assert not [fact for fact in worker.facts("JobStuck") if fact["job"] == job.id]
+
+
+def test_a_function_cannot_leave_the_process(shared: Shared) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.commits_a_function.enqueue().wait("10s")
+
+    assert job.state == "failed"
+    assert "run.commit(function) cannot leave a process of its own" in job.error
+
+
+def test_a_task_that_cannot_be_imported_is_refused_with_a_reason(shared: Shared) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.hidden.enqueue().wait("10s")
+
+    assert job.state == "failed"
+    assert "at the top of an importable module" in job.error
+
+
+def test_many_processes_in_a_row_leave_nothing_behind(shared: Shared) -> None:
+    bench, worker = shared
+    bench.settled([bench.tasks.tiny.enqueue(n) for n in range(4)])
+    handles, threads = _handles(worker), _threads(worker)
+    family = worker.family()
+
+    jobs = bench.tasks.tiny.enqueue_many([(n,) for n in range(40)])
+
+    results = [job.result for job in bench.settled(jobs)]
+    assert results == list(range(40))
+    assert until(lambda: _handles(worker) <= handles + 2, within=3)
+    assert _threads(worker) <= threads + 1
+    assert until(lambda: len(worker.family()) <= len(family), within=3)
+
+
+def _handles(worker: Worker) -> int:
+    return len(os.listdir(f"/proc/{worker.pid}/fd"))
+
+
+def _threads(worker: Worker) -> int:
+    return len(os.listdir(f"/proc/{worker.pid}/task"))

@@ -1,0 +1,356 @@
+"""A program of its own for tests with real processes: an App, its tasks, and a worker.
+
+`python -m tests.support.programs` works until SIGTERM; it writes every fact as a line of JSON to its
+standard output. Its database comes from DUEWORK_URL, the rest from PROGRAM, a JSON object (see `start`
+in `processes.py`). Every run of a task leaves a line in the file RUNS, and, if it is settled, a row in
+the table `effect`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from duework import App, Fail, Run
+
+TABLE = "create table if not exists effect (job bigint not null, note text not null)"
+INSERT = "insert into effect (job, note) values (:job, :note)"
+
+options: dict[str, Any] = json.loads(os.environ.get("PROGRAM", "{}"))
+app = App(
+    lease=options.get("lease", "1500ms"),
+    grace=options.get("grace", "10s"),
+    concurrency=options.get("concurrency", 100),
+    threads=options.get("threads", 10),
+    processes=options.get("processes", 2),
+)
+app.queue("narrow", concurrency=3)
+
+
+def note(run: Run, what: str) -> None:
+    """One line per event, also from processes that are about to die."""
+    line = f"{what} {run.job.id} {os.getpid()} {time.monotonic()} {run.job.fence}\n"
+    handle = os.open(os.environ["RUNS"], os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+    os.write(handle, line.encode())
+    os.close(handle)
+
+
+@contextlib.contextmanager
+def noted(run: Run) -> Any:
+    note(run, "start")
+    try:
+        yield
+    except BaseException as error:
+        note(run, f"raised-{type(error).__name__}")
+        raise
+    note(run, "end")
+
+
+# --- ordinary tasks
+
+
+@app.task
+async def quick(run: Run, name: str = "") -> str:
+    run.write(INSERT, job=run.job.id, note=name)
+    note(run, "start")
+    return name
+
+
+@app.task(queue="narrow")
+async def limited(run: Run) -> None:
+    with noted(run):
+        run.write(INSERT, job=run.job.id, note="")
+        await asyncio.sleep(0.005)
+
+
+@app.task
+async def nap(run: Run, seconds: float) -> str:
+    """Sleeps the first time, and is quick when it is run again."""
+    with noted(run):
+        run.write(INSERT, job=run.job.id, note=f"fence {run.job.fence}")
+        if run.job.fence == 1:
+            await asyncio.sleep(seconds)
+    return "rested"
+
+
+@app.task
+async def long(run: Run, seconds: float) -> str:
+    with noted(run):
+        run.write(INSERT, job=run.job.id, note="")
+        await asyncio.sleep(seconds)
+    return "slept"
+
+
+@app.task
+def long_thread(run: Run, seconds: float) -> str:
+    """A well-behaved thread: it looks at `run.cancelled`."""
+    with noted(run):
+        run.write(INSERT, job=run.job.id, note="")
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if run.cancelled:
+                raise RuntimeError("told to stop")
+            time.sleep(0.01)
+    return "slept"
+
+
+@app.task(isolation="process")
+def long_isolated(run: Run, seconds: float) -> str:
+    with noted(run):
+        run.write(INSERT, job=run.job.id, note="")
+        time.sleep(seconds)
+    return "slept"
+
+
+@app.task
+async def finishes_anyway(run: Run) -> str:
+    note(run, "start")
+    try:
+        await asyncio.sleep(30)
+    except asyncio.CancelledError:
+        note(run, "told")
+    return "done all the same"
+
+
+@app.task
+async def killer(run: Run) -> None:
+    note(run, "start")
+    await asyncio.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(timeout="300ms")
+async def deaf(run: Run) -> None:
+    """Ignores every cancellation, until the process ends."""
+    note(run, "start")
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.1)
+
+
+@app.task(timeout="300ms")
+def stuck(run: Run, seconds: float) -> str:
+    """A thread that does not look up until it is through; its result comes too late."""
+    run.write(INSERT, job=run.job.id, note="late")
+    note(run, "start")
+    time.sleep(seconds)
+    note(run, "end")
+    return "late"
+
+
+@app.task
+async def blocks_the_loop(run: Run, seconds: float) -> None:
+    with noted(run):
+        run.write(INSERT, job=run.job.id, note="")
+        time.sleep(seconds)  # noqa: ASYNC251 - the mistake that is looked for
+
+
+# --- tasks with a process of their own
+
+
+@app.task(isolation="process")
+def describes_itself(run: Run, name: str) -> dict[str, Any]:
+    run.write(INSERT, job=run.job.id, note=name)
+    run.enqueue(quick, "follow-up")
+    open_files = []
+    for handle in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            open_files.append(os.readlink(f"/proc/self/fd/{handle}"))
+    address = "none"
+    try:
+        app.job(1)
+    except Exception as error:  # noqa: BLE001 - its text is the point
+        address = f"{type(error).__name__}: {error}"
+    return {
+        "name": name,
+        "pid": os.getpid(),
+        "environ": sorted(os.environ),
+        "values": " ".join(os.environ.values()),
+        "files": sorted(open_files),
+        "database": address,
+    }
+
+
+@app.task(isolation="process")
+async def isolated_async(run: Run, name: str) -> str:
+    await asyncio.sleep(0.01)
+    run.write(INSERT, job=run.job.id, note=name)
+    return name
+
+
+@app.task(isolation="process")
+def reads_over_the_pipe(run: Run) -> list[Any]:
+    run.progress(3, 10, "a third")
+    rows = run.read("select note from effect where note = :note", note="seed")
+    time.sleep(1)
+    return [row.note for row in rows]
+
+
+@app.task(isolation="process")
+def reads_nonsense(run: Run) -> None:
+    run.read("select 1 from nowhere")
+
+
+@app.task(isolation="process")
+def exits_at_once(run: Run) -> None:
+    run.write(INSERT, job=run.job.id, note="never")
+    os._exit(0)
+
+
+@app.task(isolation="process")
+def leaves_a_fork() -> None:
+    """Its own end is not the end of the pipe, which the fork keeps open."""
+    if os.fork() == 0:
+        time.sleep(60)
+    os._exit(7)
+
+
+@app.task(isolation="process")
+def leaves_politely(run: Run) -> None:
+    run.write(INSERT, job=run.job.id, note="never")
+    sys.exit(0)
+
+
+@app.task(isolation="process")
+def segfaults() -> None:
+    ctypes.string_at(0)
+
+
+@app.task(isolation="process", memory_mb=400)
+def eats_memory() -> int:
+    return len(bytearray(2_000_000_000))
+
+
+@app.task(isolation="process", cpu_seconds=1)
+def burns() -> None:
+    while True:
+        pass
+
+
+@app.task(isolation="process", timeout="500ms")
+def runs_over(run: Run) -> None:
+    note(run, "start")
+    with subprocess.Popen(["sleep", "60"]) as grandchild:
+        note(run, f"grandchild-{grandchild.pid}")
+        grandchild.wait()
+
+
+@app.task(isolation="process")
+def commits_a_function(run: Run) -> None:
+    run.commit(lambda tx: tx.write(INSERT, job=1, note="never"))
+
+
+@app.task(isolation="process")
+def gives_up() -> None:
+    raise Fail("no use")
+
+
+@app.task(isolation="process", retries=1, backoff="10ms")
+def fails_once(run: Run) -> int:
+    if run.attempt == 1:
+        raise ValueError("the first time")
+    return run.attempt
+
+
+@app.task(isolation="process")
+def tiny(number: int) -> int:
+    return number
+
+
+def _nested() -> Any:
+    @app.task(isolation="process")
+    def hidden() -> None: ...
+
+    return hidden
+
+
+hidden = _nested()
+
+
+# --- the program
+
+
+def tell(fact: Any) -> None:
+    say(type(fact).__name__, **{name: getattr(fact, name) for name in fact.__dataclass_fields__})
+
+
+def say(fact: str, **fields: Any) -> None:
+    line = json.dumps({"fact": fact, "at": time.monotonic(), **fields}) + "\n"
+    os.write(sys.stdout.fileno(), line.encode())
+
+
+def count_statements() -> Callable[[], int]:
+    """How many statements apsw has been given so far, apart from the look at `data_version`."""
+    import apsw
+
+    lock, total = threading.Lock(), 0
+
+    def seen(_cursor: Any, sql: str, _values: Any) -> bool:
+        nonlocal total
+        if "data_version" not in sql:
+            with lock:
+                total += 1
+        return True
+
+    def hook(connection: apsw.Connection) -> None:
+        connection.exec_trace = seen
+
+    apsw.connection_hooks.append(hook)
+    return lambda: total
+
+
+async def report(counted: Callable[[], int]) -> None:
+    while True:
+        say("Statements", n=counted())
+        await asyncio.sleep(0.5)
+
+
+async def main() -> int:
+    app.on_fact(tell)
+    counted = count_statements() if options.get("count") else None
+    if options.get("no_listener"):
+        break_the_listener()
+    worker = app.worker()
+    if "patience" in options:
+        worker.settings = replace(worker.settings, patience_ms=options["patience"])
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, worker.stop)
+    reporting = asyncio.create_task(report(counted)) if counted is not None else None
+    try:
+        await worker.run()
+    except Exception as error:  # noqa: BLE001 - told to the test
+        say("Ended", error=type(error).__name__, why=str(error))
+        return 3
+    finally:
+        if reporting is not None:
+            reporting.cancel()
+        say("Bye", recycle=worker.recycle)
+        await asyncio.to_thread(app.close)
+    return 0
+
+
+def break_the_listener() -> None:
+    """As behind a pooler that cannot LISTEN: the connection is refused each time."""
+    from duework.db import listen
+
+    def refused(url: str, **settings: str) -> dict[str, Any]:
+        return {"host": "127.0.0.1", "port": 1, "connect_timeout": 1}
+
+    listen.arguments = refused
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))
