@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections import Counter, deque
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -23,7 +22,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from duework import App, Run, Snooze
+from duework import App, Run, Snooze, facts
 
 ADDRESS = "DUEWORK_DEMO_URL"
 KILL_AFTER = 2.0
@@ -111,18 +110,18 @@ class View:
     def open(self) -> int:
         return self.total("waiting", "ready", "running", "expired")
 
-    def on_fact(self, fact: Any) -> None:
+    def on_fact(self, fact: facts.Fact) -> None:
         """This process's own worker tells what it did."""
-        match type(fact).__name__:
-            case "LeaseRecovered":
+        match fact:
+            case facts.LeaseRecovered():
                 self.recovered += 1
                 self.recovered_at = self.recovered_at or time.monotonic()
                 self.say(f"[yellow]took over[/yellow] job {fact.job} of the dead worker")
-            case "JobSettled" if fact.kind == "retry":
+            case facts.JobSettled(kind="retry"):
                 self.retries += 1
                 if self.retries % 10 == 1:
                     self.say(f"[blue]retry[/blue] {fact.task}, as {self.retries - 1} before it")
-            case "JobSettled" if fact.kind in {"failed", "crashed"}:
+            case facts.JobSettled(kind="failed" | "crashed"):
                 self.say(f"[red]{fact.kind}[/red] {fact.task}: {fact.error}")
 
     def __rich__(self) -> Group:
