@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,8 @@ def test_an_app_is_found_by_module_from_the_current_folder(bare: Duework, folder
         "@work.task\ndef greet() -> None: ...\n"
     )
     bare("db", "migrate", "--create", "--app", "clishop:work")
+    # Each command is a process of its own, and closes its App for good.
+    del sys.modules["clishop"]
 
     found = bare("status", "--app", "clishop:work", "--json")
     wrong = bare("status", "--app", "clishop:app")
