@@ -201,3 +201,11 @@ def test_a_backup_is_a_whole_database_and_overwrites_nothing(
         assert copy["task"] == "greet"
         assert (second.code, second.document["error"]["code"]) == (78, "usage")
         assert bare("verify", "--full", "--url", "sqlite:///copy.db").code == 0
+
+
+def test_a_server_that_cannot_be_reached_ends_with_69_and_hides_the_password(bare: Duework) -> None:
+    ran = bare("status", "--url", "postgresql://me:hunter2@127.0.0.1:1/work", "--json")
+
+    assert ran.code == 69
+    assert ran.document["error"]["code"] == "unavailable"
+    assert "hunter2" not in ran.out + ran.err
