@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,8 @@ def test_an_app_is_found_by_module_from_the_current_folder(bare: Duework, folder
         "@work.task\ndef greet() -> None: ...\n"
     )
     bare("db", "migrate", "--create", "--app", "clishop:work")
+    # Each command is a process of its own, and closes its App for good.
+    del sys.modules["clishop"]
 
     found = bare("status", "--app", "clishop:work", "--json")
     wrong = bare("status", "--app", "clishop:app")
@@ -198,3 +201,11 @@ def test_a_backup_is_a_whole_database_and_overwrites_nothing(
         assert copy["task"] == "greet"
         assert (second.code, second.document["error"]["code"]) == (78, "usage")
         assert bare("verify", "--full", "--url", "sqlite:///copy.db").code == 0
+
+
+def test_a_server_that_cannot_be_reached_ends_with_69_and_hides_the_password(bare: Duework) -> None:
+    ran = bare("status", "--url", "postgresql://me:hunter2@127.0.0.1:1/work", "--json")
+
+    assert ran.code == 69
+    assert ran.document["error"]["code"] == "unavailable"
+    assert "hunter2" not in ran.out + ran.err

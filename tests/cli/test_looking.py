@@ -117,8 +117,10 @@ def test_a_payload_that_cannot_be_read_is_shown_as_it_is(shop: App, duework: Due
     assert (seen["arguments"], seen["payload"]) == (None, deep)
 
 
-def test_every_listing_fits_80_columns(shop: App, duework: Duework) -> None:
-    enqueue(shop, "fails", "a rather long sentence that goes on and on " * 5, key="k" * 150)
+def test_every_listing_fits_80_columns_and_cuts_only_long_texts(
+    shop: App, duework: Duework
+) -> None:
+    job = enqueue(shop, "fails", "a rather long sentence that goes on and on " * 5, key="k" * 150)
     work(shop)
     enqueue(shop, "greet", "ada")
 
@@ -133,6 +135,9 @@ def test_every_listing_fits_80_columns(shop: App, duework: Duework) -> None:
     for text in texts:
         table = [line for line in text.out.splitlines() if "://" not in line]
         assert max(map(len, table)) <= 80, text.out
+    for listed in texts[1:3]:
+        [line] = [line for line in listed.out.splitlines() if str(job) in line]
+        assert line.split()[1:4] == ["failed", "fails", "1"], listed.out
 
 
 def test_a_job_that_is_not_there_is_an_error_with_a_code(shop: App, duework: Duework) -> None:

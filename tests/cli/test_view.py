@@ -31,11 +31,12 @@ def test_the_view_counts_what_it_is_told() -> None:
 
 def test_the_view_escapes_errors_and_fits_80_columns() -> None:
     view = View(App("sqlite:///never-opened.db"))
-    view.see(facts.JobSettled(1, "t" * 150, "failed", 5, "\x1b[2J[red]" + "long " * 50))
+    view.see(facts.JobSettled(1, "t" * 150, "done", 5))
+    view.see(facts.JobSettled(2, "greet", "failed", 5, "\x1b[2J[red]" + "long " * 50))
     view.see(facts.Parked("the disk is full"))
 
     picture = drawn(view)
 
-    assert "\x1b[2J" not in picture
+    assert "greet 2: \\x1b[2J[red]long" in picture
     assert "the disk is full" in picture
     assert max(map(len, picture.splitlines())) <= 80

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -39,6 +39,13 @@ PLANTED: dict[str, Sequence[str]] = {
     "lease_has_worker": ["delete from duework_worker"],
     "payload_checksum": [f"update duework_job set payload = '[1]' where id = {KEYED}"],
 }
+
+
+@pytest.fixture
+def kernel(url: str) -> Iterator[Kernel]:
+    """On a database of its own, since its schema is broken here."""
+    with Kernel(url) as verbs:
+        yield verbs
 
 
 @pytest.fixture

@@ -89,9 +89,7 @@ class Out:
             )
         for row in cells:
             table.add_row(*row)
-        # Wider than the terminal only where it is too narrow for what must not be cut.
-        room = sum(widths) + GAP * len(widths)
-        self.console.print(table, width=max(room, self.console.width), crop=False)
+        self.console.print(table)
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator[Callable[..., None]]:

@@ -168,6 +168,9 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
             *(row.payload, row.checksum, None, None, None, row.id),
         )
         tx.bulk(Q.rewrite, [values])
+        # It was done when they were enqueued; now they wait for it once more.
+        if not row.linked and tx.query(Q.waiting_for, {"job": row.id}):
+            tx.query(Q.link, {"id": row.id})
         answers.append("revived")
     return answers
 

@@ -52,6 +52,7 @@ def settle(
             left = held(tx, [e.id for e in gone], lock=False)
             answers.update((e.id, e) for e in gone if e.id not in left)
             slow += [e for e in gone if e.id in left]
+        tx.query(Q.delete_orphans, {"ids": [e.id for e in gone]})
     if slow:
         _settle_slowly(tx, slow, answers, now=now, lanes=lanes, react=react)
     return [answers[e.id] for e in endings]
