@@ -22,8 +22,8 @@ class ExitingText(Exception):
 
 
 class NoText(Exception):
-    def __str__(self) -> str:  # noqa: PLE0307 - on purpose
-        return 7  # type: ignore[return-value]
+    def __str__(self) -> str:
+        return 7  # type: ignore[return-value]  # noqa: PLE0307 - on purpose
 
 
 class StubbornText(str):
