@@ -33,7 +33,7 @@ from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, Held, LaneName, NewJ
 from duework.kernel.lanes import Q
 from duework.kernel.outcomes import Snooze
 from duework.kernel.status import Status
-from duework.kernel.tasks import Definition, Policy, Registry, check_name
+from duework.kernel.tasks import Definition, Policy, Registry, check_count, check_name
 from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
 from duework.part import Part, Tasks, define
@@ -43,6 +43,7 @@ from duework.twins import averb
 DEFAULT_URL = "sqlite:///duework.db"
 PRUNE_EVERY_MS = 3_600_000
 PRUNE_CHUNKS = 1000
+SHORTEST_LEASE_MS = 100
 
 
 class App(Tasks):
@@ -66,11 +67,11 @@ class App(Tasks):
         )
         self._durability = durability
         self.settings = Settings(
-            lease_ms=milliseconds(lease),
+            lease_ms=check_count("lease, in milliseconds,", milliseconds(lease), SHORTEST_LEASE_MS),
             grace_ms=milliseconds(grace),
-            async_slots=concurrency,
-            thread_slots=threads,
-            process_slots=processes or os.cpu_count() or 1,
+            async_slots=check_count("concurrency", concurrency, 0),
+            thread_slots=check_count("threads", threads, 0),
+            process_slots=check_count("processes", processes or os.cpu_count() or 1, 1),
         )
         self.registry = Registry()
         self._clock: Clock = SystemClock()
@@ -105,9 +106,7 @@ class App(Tasks):
         """A queue by name; `concurrency` limits its running jobs over all processes."""
         check_name("queue", name)
         if concurrency is not None:
-            if concurrency < 1:
-                raise UsageError("concurrency is at least 1; to stop a queue, pause it")
-            self.registry.queue_limits[name] = concurrency
+            self.registry.queue_limits[name] = check_count("concurrency", concurrency, 1)
         return Queue(self, name)
 
     def _add_housekeeping(self) -> None:

@@ -5,10 +5,11 @@ Everything inside is integer milliseconds; this is where other spellings end.
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import datetime, timedelta
 
-from duework.clock import as_ms
+from duework.clock import FOREVER, as_ms
 from duework.errors import UsageError
 
 Duration = str | int | float | timedelta
@@ -25,6 +26,8 @@ def milliseconds(length: Duration) -> int:
     elif isinstance(length, str):
         result = _parse(length)
     elif isinstance(length, (int, float)) and not isinstance(length, bool):
+        if not math.isfinite(length):
+            raise UsageError(f"a duration is a number of seconds, not {length!r}")
         result = round(length * 1000)
     else:
         message = (
@@ -34,6 +37,8 @@ def milliseconds(length: Duration) -> int:
     if result < 0:
         message = f"a duration cannot be negative: {length!r}"
         raise UsageError(message)
+    if result >= FOREVER:
+        raise UsageError("a duration of thousands of years is too long")
     return result
 
 
@@ -57,6 +62,9 @@ def moment(when: Moment) -> int:
             return as_ms(when)
     except ValueError as error:
         raise UsageError(f"cannot read {when!r} as a time: {error}") from error
+    if not isinstance(when, int) or isinstance(when, bool) or not -FOREVER < when < FOREVER:
+        message = f"a time is a datetime, an ISO text or milliseconds since 1970, not {when!r:.100}"
+        raise UsageError(message)
     return when
 
 

@@ -50,6 +50,8 @@ class Options:
             raise UsageError("once=, replace= and when_running= need a key=")
         if self.when_running not in (None, "again"):
             raise UsageError("when_running= is 'again' or left out")
+        if isinstance(self.after, bool) or not isinstance(self.after, Job | int | None):
+            raise UsageError(f"after= is a job or the id of one, not {self.after!r:.100}")
         if self.priority is not None:
             check_priority(self.priority)
         if self.queue is not None:

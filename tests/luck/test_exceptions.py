@@ -23,7 +23,7 @@ class ExitingText(Exception):
 
 class NoText(Exception):
     def __str__(self) -> str:
-        return 7  # type: ignore[return-value]
+        return 7  # type: ignore[return-value]  # noqa: PLE0307 - on purpose
 
 
 class StubbornText(str):

@@ -121,6 +121,9 @@ def arguments(url: str, **settings: str) -> dict[str, Any]:
     if "@" in str(given.get("host", "")):
         message = f"cannot read {redacted(url)!r}: write an @ in a user name or password as %40"
         raise UsageError(message)
+    ports = str(given.get("port") or "5432").split(",")
+    if not all(port.isdigit() or not port for port in ports):
+        raise UsageError(f"cannot read {redacted(url)!r}: a port is a number")
     # Of two settings of one name the last one holds.
     own = "".join(f"-c {name}={value} " for name, value in settings.items())
     options = own + str(given.get("options") or os.environ.get("PGOPTIONS", ""))

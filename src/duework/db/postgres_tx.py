@@ -30,6 +30,7 @@ OPEN = {TransactionStatus.INTRANS, TransactionStatus.INERROR}
 # What may be tried again from the start, and how to say it.
 RETRYABLE = {
     "25006": "the database is read-only: this is a standby, or it was set so",
+    "26000": "the connection forgot a prepared statement",
     "40001": "the transaction collided with another one",
     "40P01": "the transaction was in a deadlock with another one",
     "53100": "the disk of the PostgreSQL server is full: free some space",
@@ -42,7 +43,7 @@ RETRYABLE = {
     "57P03": "the PostgreSQL server is starting or stopping",
 }
 # After these the server has closed the connection, or a new one may find a better server.
-ENDED = {"25006", "25P03", "25P04", "57P01", "57P02", "57P03", "57P05"}
+ENDED = {"25006", "26000", "25P03", "25P04", "57P01", "57P02", "57P03", "57P05"}
 
 _SAVEPOINT: Command = (b"savepoint duework", None)
 _RELEASE: Command = (b"release savepoint duework", None)

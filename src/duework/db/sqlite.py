@@ -498,6 +498,9 @@ class SqliteDatabase:
         try:
             # Without CREATE: a file that was deleted meanwhile must not come back empty.
             connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+            if connection.readonly("main"):
+                # SQLite is content with less than it was asked for.
+                raise apsw.ReadOnlyError("it can only be read")
             self._configure(connection)
         except apsw.Error as error:
             if connection is not None:
@@ -512,6 +515,8 @@ class SqliteDatabase:
         if isinstance(error, apsw.NotADBError):
             message = f"{self.path} is not a SQLite database: restore it from a backup, or name another file"
             return Unavailable(message)
+        if isinstance(error, apsw.ReadOnlyError):
+            return Unavailable(files.explain(self.path, error))
         if isinstance(error, apsw.CorruptError):
             return Unavailable(f"{self.path} is damaged ({error}): restore it from a backup")
         return Retryable(files.explain(self.path, error))

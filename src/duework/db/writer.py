@@ -422,7 +422,10 @@ def _backoff(tries: int) -> float:
 
 
 def _late(reason: str) -> str:
-    return (
-        f"the database could not be written in time ({reason}). If this thread has a transaction"
-        " open on it, enqueue inside that: task.using(connection=…) or tx.enqueue(task, …)"
+    text = f"the database could not be written in time: {reason}"
+    if "lock" not in reason:
+        return text
+    return text + (
+        ". If this thread has a transaction open on it, enqueue inside that:"
+        " task.using(connection=…) or tx.enqueue(task, …)"
     )

@@ -55,10 +55,12 @@ class Policy:
     def __post_init__(self) -> None:
         check_name("queue", self.queue)
         check_priority(self.priority)
-        if self.retries < 0:
-            raise UsageError("retries is the number of retries after the first attempt: 0 or more")
-        if self.concurrency is not None and self.concurrency < 1:
-            raise UsageError("concurrency is at least 1; to stop a queue, pause it")
+        check_count("retries, the number of retries after the first attempt,", self.retries, 0)
+        check_count("payload_limit", self.payload_limit, 1)
+        if self.concurrency is not None:
+            check_count("concurrency", self.concurrency, 1)
+        for name in ("retry_on", "give_up_on"):
+            _check_errors(name, getattr(self, name))
         if self.isolation not in (None, "process"):
             raise UsageError("isolation is 'process' or left out")
         if self.isolation is None and (self.cpu_seconds or self.memory_mb):
@@ -83,8 +85,20 @@ def check_name(what: str, name: str) -> str:
     return name
 
 
+def check_count(what: str, count: int, least: int) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or count < least:
+        raise UsageError(f"{what} is a whole number from {least} up, not {count!r}")
+    return count
+
+
+def _check_errors(what: str, errors: Errors) -> None:
+    for each in errors if isinstance(errors, tuple) else (errors,):
+        if not (isinstance(each, type) and issubclass(each, BaseException)):
+            raise UsageError(f"{what} is an exception class or a tuple of them, not {each!r}")
+
+
 def check_priority(priority: int) -> None:
-    if not isinstance(priority, int) or not 0 <= priority <= 9:  # noqa: PLR2004 - one digit
+    if not isinstance(priority, int) or isinstance(priority, bool) or not 0 <= priority <= 9:  # noqa: PLR2004 - one digit
         raise UsageError(f"a priority is 0 to 9, and 9 goes first: not {priority!r}")
 
 

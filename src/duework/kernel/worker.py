@@ -91,7 +91,8 @@ class StepWatch:
         self._last = self._clock.boot()
         self._hold_until = -1
 
-    def may_take_over(self) -> bool:
+    def look(self) -> None:
+        """Compare the clocks. Called all the time: only then is a gap one of the process itself."""
         boot = self._clock.boot()
         step = self._clock.now() - boot - self._offset
         gap = boot - self._last
@@ -101,7 +102,10 @@ class StepWatch:
             self._tell(ClockStepped(step))
         if abs(step) > STEP_MS or gap > self._lease_ms:
             self._hold_until = boot + self._lease_ms
-        return boot >= self._hold_until
+
+    def may_take_over(self) -> bool:
+        self.look()
+        return self._clock.boot() >= self._hold_until
 
     def hold_ends_in(self) -> int:
         """Milliseconds until leases may be taken over again; 0 if they may."""
@@ -678,6 +682,7 @@ class Worker:
     async def _sweep_forever(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
+            self._steps.look()
             self._sweep()
             self._watch_writer()
 
