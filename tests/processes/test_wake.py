@@ -47,26 +47,38 @@ def _delays(desk: Bench, times: int = 5) -> list[float]:
 def test_the_doorbell_alone_wakes_a_worker(on_sqlite: Bench) -> None:
     on_sqlite.start(no_pulse=True)
 
-    assert _delays(on_sqlite)[-1] < 0.25
+    assert _delays(on_sqlite)[2] < 0.25
 
 
 def test_without_a_doorbell_the_pulse_of_the_file_does(on_sqlite: Bench, tmp_path: Path) -> None:
     (tmp_path / "no-folder").touch()
     on_sqlite.start(env={"XDG_RUNTIME_DIR": str(tmp_path / "no-folder")})
 
-    assert _delays(on_sqlite)[-1] < 0.5
+    assert _delays(on_sqlite)[2] < 0.5
 
 
 def test_a_notification_wakes_a_worker(on_postgres: Bench) -> None:
     on_postgres.start()
 
-    assert _delays(on_postgres)[-1] < 0.25
+    assert _delays(on_postgres)[2] < 0.25
 
 
 def test_without_notifications_a_worker_looks_by_itself(on_postgres: Bench) -> None:
     on_postgres.start(no_listener=True)
 
-    assert _delays(on_postgres, times=3)[-1] < 1
+    assert _delays(on_postgres, times=3)[1] < 1
+
+
+def test_what_is_enqueued_just_before_a_worker_listens_is_found(on_postgres: Bench) -> None:
+    on_postgres.start(slow_listener=True)
+    # Its tick looks every half second while nobody listens; between the last look and the
+    # first notification there is a gap.
+    jobs = []
+    for number in range(12):
+        jobs.append(on_postgres.tasks.quick.enqueue(f"{number}"))
+        time.sleep(0.1)
+
+    assert {job.state for job in on_postgres.settled(jobs, within=3)} == {"done"}
 
 
 def test_an_idle_worker_gives_sqlite_no_statement(on_sqlite: Bench) -> None:

@@ -323,6 +323,8 @@ async def main() -> int:
     counted = count_statements() if options.get("count") else None
     if options.get("no_listener"):
         break_the_listener()
+    if options.get("slow_listener"):
+        delay_the_listener()
     if options.get("no_pulse"):
         alarm.TICK_SECONDS = 60.0
     worker = app.worker()
@@ -353,6 +355,19 @@ def break_the_listener() -> None:
         return {"host": "127.0.0.1", "port": 1, "connect_timeout": 1}
 
     listen.arguments = refused
+
+
+def delay_the_listener() -> None:
+    """As on a slow network: it takes a second until notifications arrive."""
+    from duework.db import listen
+
+    serve = listen.Listener._serve  # noqa: SLF001 - the thread's own function
+
+    def late(self: Any) -> None:
+        time.sleep(0.7)
+        serve(self)
+
+    listen.Listener._serve = late  # type: ignore[method-assign]  # noqa: SLF001
 
 
 if __name__ == "__main__":
