@@ -146,8 +146,7 @@ class App(Tasks):
             database.close()
             raise
         engine = Engine(database, self.registry, self._clock)
-        if (server_now := database.now()) is not None and isinstance(self._clock, SystemClock):
-            self._clock.offset += server_now - self._clock.now()
+        engine.steps.begin()
         if (inode := getattr(database, "inode", None)) is not None:
             engine.bell = Bell(inode)
         engine.hooks = self._hooks
@@ -172,6 +171,8 @@ class App(Tasks):
         return self.admin.status()
 
     def now(self) -> int:
+        if self._engine is not None:
+            self._engine.steps.steady()
         return self._clock.now()
 
     def connect(self) -> Any:

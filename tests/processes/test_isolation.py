@@ -22,7 +22,7 @@ def test_a_result_and_its_effects_come_back_once(shared: Shared) -> None:
     assert job.result["name"] == "ada"
     assert job.result["pid"] != worker.pid
     assert [row.note for row in bench.effects(job)] == ["ada"]
-    follow_ups = [each for each in bench.app.jobs(task="quick") if "follow-up" in each.payload]
+    follow_ups = [each for each in bench.app.jobs(task="quick") if "after ada" in each.payload]
     assert len(follow_ups) == 1
 
 
@@ -138,6 +138,7 @@ def test_processor_time_over_the_budget_is_a_failure_with_a_reason(shared: Share
 
 def test_at_its_timeout_a_process_is_killed_with_all_it_started(shared: Shared) -> None:
     bench, worker = shared
+    bench.tasks.tiny.enqueue(1).wait("10s")
 
     job = bench.tasks.runs_over.enqueue().wait("10s")
 

@@ -23,6 +23,7 @@ from dataclasses import replace
 from typing import Any
 
 from duework import App, Fail, Run
+from duework.kernel import alarm
 
 TABLE = "create table if not exists effect (job bigint not null, note text not null)"
 INSERT = "insert into effect (job, note) values (:job, :note)"
@@ -163,7 +164,7 @@ async def blocks_the_loop(run: Run, seconds: float) -> None:
 @app.task(isolation="process")
 def describes_itself(run: Run, name: str) -> dict[str, Any]:
     run.write(INSERT, job=run.job.id, note=name)
-    run.enqueue(quick, "follow-up")
+    run.enqueue(quick, f"after {name}")
     open_files = []
     for handle in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
@@ -322,6 +323,10 @@ async def main() -> int:
     counted = count_statements() if options.get("count") else None
     if options.get("no_listener"):
         break_the_listener()
+    if options.get("slow_listener"):
+        delay_the_listener()
+    if options.get("no_pulse"):
+        alarm.TICK_SECONDS = 60.0
     worker = app.worker()
     if "patience" in options:
         worker.settings = replace(worker.settings, patience_ms=options["patience"])
@@ -350,6 +355,19 @@ def break_the_listener() -> None:
         return {"host": "127.0.0.1", "port": 1, "connect_timeout": 1}
 
     listen.arguments = refused
+
+
+def delay_the_listener() -> None:
+    """As on a slow network: it takes a second until notifications arrive."""
+    from duework.db import listen
+
+    serve = listen.Listener._serve  # noqa: SLF001 - the thread's own function
+
+    def late(self: Any) -> None:
+        time.sleep(0.7)
+        serve(self)
+
+    listen.Listener._serve = late  # type: ignore[method-assign]  # noqa: SLF001
 
 
 if __name__ == "__main__":

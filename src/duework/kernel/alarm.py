@@ -46,6 +46,7 @@ class Alarm:
         self._bell: Bell | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._listener: Any = None
+        self._healthy = False
         self._pulse: int | None = -1
         self._closed = False
 
@@ -120,6 +121,8 @@ class Alarm:
         self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     def _slow_tick(self) -> None:
-        if self._listener is not None and not self._listener.healthy:
+        # Also once after it has begun to listen: what was enqueued just before was told to nobody.
+        was_healthy, self._healthy = self._healthy, self._listener.healthy
+        if not (was_healthy and self._healthy):
             self._ring()
         self._timer = self._loop.call_later(SLOW_TICK_SECONDS, self._slow_tick)

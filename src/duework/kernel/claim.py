@@ -20,6 +20,8 @@ from duework.kernel.settle import settle, watched
 
 # The most leases that one claim writes off.
 RECOVER = 500
+# When to look again for due jobs that somebody else had under lock: is the lease they got known then?
+SOON_MS = 100
 EXPIRED = "it expired before it could start"
 
 
@@ -63,6 +65,7 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
     room = _Room(tx, want, open_lanes)
     taken: list[Claimed] = []
     hungry: set[str] = set()
+    raced = False
     for lane in open_lanes:
         pool = want.pools[lane.name.task]
         wanted = room.left(lane, pool)
@@ -83,9 +86,14 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
         room.take(lane, pool, len(rows))
         if len(rows) < wanted:
             hungry.discard(pool)
+        raced = raced or not rows
         taken += _claimed(rows, lane)
     fresh = _drop_expired(tx, taken, want, now=now, lanes=lanes, react=react)
-    return Claim(fresh, _next_due(tx, everything, want, now), frozenset(hungry))
+    next_due = _next_due(tx, everything, want, now)
+    if raced:
+        # Its first job was due and is being claimed by a transaction whose lease cannot be seen yet.
+        next_due = min(next_due, now + SOON_MS)
+    return Claim(fresh, next_due, frozenset(hungry))
 
 
 def _admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:

@@ -20,9 +20,10 @@ from duework.db.writer import Writer
 from duework.ids import Ids
 from duework.kernel import jobs, lanes
 from duework.kernel.bell import Bell
-from duework.kernel.facts import Fact
+from duework.kernel.facts import ClockStepped, Fact
 from duework.kernel.job import Ending, Enqueued, Held, NewJob
 from duework.kernel.lanes import Lanes, Q
+from duework.kernel.steps import Steps
 from duework.kernel.tasks import Registry
 
 logger = logging.getLogger("duework")
@@ -51,6 +52,7 @@ class Engine:
         self.registry = registry
         self.clock: Clock = clock or SystemClock()
         self.writer = Writer(database)
+        self.steps = Steps(self.clock, self.follow_server, lambda ms: self.tell(ClockStepped(ms)))
         self.lanes = Lanes()
         self.ids = Ids(self.clock.now)
         self.chance: Callable[[], float] = random.random
@@ -111,6 +113,11 @@ class Engine:
             lanes.resume(tx, queue)
         self.ring_after(tx)
         return [None for _ in queues]
+
+    def follow_server(self) -> None:
+        """Take the time from the database's server, if there is one: hosts disagree, it does not."""
+        if isinstance(self.clock, SystemClock) and (server := self.database.now()) is not None:
+            self.clock.offset += server - self.clock.now()
 
     def react(self, tx: Tx, row: Held, ending: Ending) -> None:
         if self.reactor is not None:

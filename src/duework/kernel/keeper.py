@@ -51,6 +51,8 @@ class Keeper:
         # The loop's side of the watch: how to reach it, whether it answered, what it runs.
         self.poke: Callable[[Callable[[], None]], object] | None = None
         self.current: Callable[[], str | None] = lambda: None
+        # Called several times per lease: the process does not stand still.
+        self.beat: Callable[[], None] = lambda: None
         self._loop_thread = threading.get_ident()
         self._poked = 0.0
         self._answered = True
@@ -74,6 +76,7 @@ class Keeper:
         last_success = monotonic()
         next_turn = monotonic() + every
         while not self._stop.wait(min(0.25, every / 2)):
+            self.beat()
             self._watch_loop()
             leases = self._leases()
             if not leases:
@@ -91,6 +94,7 @@ class Keeper:
                 last_success = monotonic()
 
     def _try_extend(self, leases: list[tuple[int, int]], seconds: float) -> bool:
+        self._engine.steps.steady()
         try:
             gone = self._engine.writer.call_within(self._extend, [leases], seconds)[0]
         except Error:

@@ -24,7 +24,6 @@ from duework.kernel.alarm import Alarm
 from duework.kernel.claim import Claim, Verdict, Want, claim, excuse, marked, recover
 from duework.kernel.engine import Engine, Settings
 from duework.kernel.facts import (
-    ClockStepped,
     JobSettled,
     JobStarted,
     JobStuck,
@@ -45,10 +44,10 @@ from duework.kernel.pools import Threads
 from duework.kernel.report import describe, said
 from duework.kernel.runner import Attempt, Runner, TimedOut
 from duework.kernel.settle import settle
+from duework.kernel.steps import Hold
 from duework.kernel.transaction import Transaction
 
 SWEEP_SECONDS = 0.25
-STEP_MS = 2000
 PROGRESS_SECONDS = 0.5
 # A database that is merely busy for a moment is nothing to tell.
 PARK_SECONDS = 1.0
@@ -77,41 +76,6 @@ class TurnResult:
     workers: list[Process]
 
 
-class StepWatch:
-    """Notices that the wall clock was set, or that this process stood still for longer than a lease.
-
-    For one lease length after that no lease of others is taken over: they may be as good as ever.
-    """
-
-    def __init__(self, engine: Engine, lease_ms: int) -> None:
-        self._clock = engine.clock
-        self._lease_ms = lease_ms
-        self._tell = engine.tell
-        self._offset = self._clock.now() - self._clock.boot()
-        self._last = self._clock.boot()
-        self._hold_until = -1
-
-    def look(self) -> None:
-        """Compare the clocks. Called all the time: only then is a gap one of the process itself."""
-        boot = self._clock.boot()
-        step = self._clock.now() - boot - self._offset
-        gap = boot - self._last
-        self._offset += step
-        self._last = boot
-        if abs(step) > STEP_MS:
-            self._tell(ClockStepped(step))
-        if abs(step) > STEP_MS or gap > self._lease_ms:
-            self._hold_until = boot + self._lease_ms
-
-    def may_take_over(self) -> bool:
-        self.look()
-        return self._clock.boot() >= self._hold_until
-
-    def hold_ends_in(self) -> int:
-        """Milliseconds until leases may be taken over again; 0 if they may."""
-        return max(0, self._hold_until - self._clock.boot())
-
-
 class Worker:
     """Runs the jobs of one process."""
 
@@ -137,7 +101,7 @@ class Worker:
         self._progress_at = 0.0
         slots = self.settings
         self._ledger = Ledger(2 * (slots.async_slots + slots.thread_slots) + 16)
-        self._steps = StepWatch(engine, self.settings.lease_ms)
+        self._hold = Hold(engine.clock, engine.steps, self.settings.lease_ms)
         # Somebody rang: since the last claim, and since the last look for what is to be cancelled.
         self._rung = self._unheard = True
         self._hungry: frozenset[str] = frozenset()
@@ -281,6 +245,7 @@ class Worker:
         assert self._loop is not None
         keeper.poke = self._loop.call_soon_threadsafe
         keeper.current = self._current_task
+        keeper.beat = self._hold.beat
         return keeper
 
     async def _work(self) -> None:
@@ -294,11 +259,12 @@ class Worker:
 
     async def _one_round(self) -> bool:
         """Settle what ended and claim what is due; False if there was nothing to do."""
+        self.engine.steps.steady()
         want = await self._wanted()
         if not (self._endings or self._excused or self._progress_due() or want is not None):
             return False
         turn = Turn(
-            *(self._endings, want, self._steps.may_take_over(), tuple(self._dead)),
+            *(self._endings, want, self._hold.ends_in() == 0, tuple(self._dead)),
             *(self._excused, self._take_progress()),
         )
         self._endings, self._excused = [], []
@@ -319,7 +285,7 @@ class Worker:
         waits = [60.0]
         if self._free() and self._stop_at is None:
             waits.append((self._next_due - self.engine.clock.now()) / 1000)
-            if hold := self._steps.hold_ends_in():
+            if hold := self._hold.ends_in():
                 waits.append(hold / 1000)
         if self._stop_at is not None:
             waits.append(self._stop_at - monotonic())
@@ -414,7 +380,7 @@ class Worker:
         self._tell_unknown(lanes, want)
         times = [max(lane.head, lane.due) for lane in lanes if lane.head and want.serves(lane.name)]
         if lease_end is not None:
-            times.append(max(lease_end, now + self._steps.hold_ends_in()))
+            times.append(max(lease_end, now + self._hold.ends_in()))
         self._next_due = min((t for t in times if t > now), default=FOREVER)
         return bool(self._dead) or any(t <= now for t in times)
 
@@ -472,6 +438,9 @@ class Worker:
             # Ourselves too: what was put off may be due before what was known so far.
             self._rung = True
             self.engine.ring()
+        if turn.endings and not self._attempts:
+            # Before going to sleep, learn of the leases that others took meanwhile.
+            self._rung = True
         if result.claim is None or turn.want is None:
             return
         for worker in turn.dead:
@@ -682,7 +651,6 @@ class Worker:
     async def _sweep_forever(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            self._steps.look()
             self._sweep()
             self._watch_writer()
 

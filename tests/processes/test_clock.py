@@ -1,0 +1,104 @@
+"""Clocks that are set while jobs run: no lease is lost, nothing runs twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import AsyncExitStack
+
+import pytest
+
+from duework import App, Run
+from duework.clock import SystemClock
+from duework.db.urls import open_database
+from duework.kernel.facts import ClockStepped, Fact, LeaseRecovered, LeaseWasLost
+
+pytestmark = pytest.mark.slow
+
+HOUR = 3_600_000
+
+
+class Host:
+    """An App of its own on the same database, with a clock that can be set."""
+
+    def __init__(self, url: str, started: Counter[int]) -> None:
+        self.app = App(url, lease="900ms")
+        self.facts: list[Fact] = []
+        self.app.on_fact(self.facts.append)
+
+        @self.app.task
+        async def slow(run: Run, seconds: float) -> int:
+            started[run.job.id] += 1
+            await asyncio.sleep(seconds)
+            return run.job.fence
+
+        self.slow = slow
+
+    def set_clock(self, by: int) -> None:
+        clock = self.app.engine.clock
+        assert isinstance(clock, SystemClock)
+        clock.offset += by
+
+    def told(self, *kinds: type) -> list[Fact]:
+        return [fact for fact in self.facts if isinstance(fact, kinds)]
+
+
+async def _step(url: str, by: int, which: slice) -> None:
+    """Run jobs for more than two leases on two hosts, and set the clocks of some meanwhile."""
+    started: Counter[int] = Counter()
+    hosts = [Host(url, started), Host(url, started)]
+    try:
+        async with AsyncExitStack() as stack:
+            for host in hosts:
+                await stack.enter_async_context(host.app.running())
+            jobs = [await host.slow.aenqueue(2.5) for host in hosts for _ in range(4)]
+            await asyncio.sleep(0.4)
+            assert len(started) == 8
+
+            for host in hosts[which]:
+                host.set_clock(by)
+            fresh = [await host.slow.aenqueue(0) for host in hosts]
+
+            for job in fresh:
+                assert (await job.await_("2s")).state == "done", "what nobody held flows on"
+            for job in jobs:
+                assert (await job.await_("6s")).result == 1, "the first lease held to the end"
+        assert set(started.values()) == {1}, [h.facts for h in hosts]
+        for host in hosts:
+            assert host.told(LeaseRecovered, LeaseWasLost) == []
+        for host in hosts[which]:
+            assert host.told(ClockStepped)
+    finally:
+        for host in hosts:
+            await asyncio.to_thread(host.app.close)
+
+
+@pytest.mark.parametrize("by", [HOUR, -HOUR])
+def test_when_the_clock_of_the_host_is_set_no_lease_is_lost(url: str, by: int) -> None:
+    asyncio.run(_step(url, by, slice(None)))
+
+
+@pytest.mark.parametrize("by", [HOUR, -HOUR])
+@pytest.mark.parametrize("kind", ["postgres"])
+def test_when_one_of_two_hosts_has_its_clock_set_no_lease_is_lost(url: str, by: int) -> None:
+    """Hosts share a server, whose time both follow; a file has one host."""
+    asyncio.run(_step(url, by, slice(1)))
+
+
+def test_a_host_whose_clock_is_wrong_from_the_start_goes_by_the_time_of_the_server(
+    app: App, url: str
+) -> None:
+    clock = app._clock  # noqa: SLF001 - as if the host's clock had been set before
+    assert isinstance(clock, SystemClock)
+    database = open_database(url)
+    right = database.now()
+    clock.offset += HOUR
+
+    facts: list[Fact] = []
+    app.on_fact(facts.append)
+    app.paused()
+
+    expected = HOUR if right is None else 0
+    assert abs(app.now() - SystemClock().now() - expected) < 1000
+    assert facts == [], "that is no step"
+    database.close()
