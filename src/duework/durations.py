@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 
-from duework.clock import as_ms
+from duework.clock import FOREVER, as_ms
 from duework.errors import UsageError
 
 Duration = str | int | float | timedelta
@@ -21,23 +21,24 @@ _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
 def milliseconds(length: Duration) -> int:
     """A duration in milliseconds; plain numbers are seconds."""
     if isinstance(length, timedelta):
-        result = round(length.total_seconds() * 1000)
+        result = length.total_seconds() * 1000
     elif isinstance(length, str):
         result = _parse(length)
     elif isinstance(length, (int, float)) and not isinstance(length, bool):
-        result = round(length * 1000)
+        result = length * 1000
     else:
         message = (
             f"a duration is a text like '10m', a number of seconds or a timedelta, not {length!r}"
         )
         raise UsageError(message)
-    if result < 0:
-        message = f"a duration cannot be negative: {length!r}"
+    # Written so that it also refuses what is not a number.
+    if not 0 <= result < FOREVER:
+        message = f"a duration cannot be negative or without end: {length!r}"
         raise UsageError(message)
-    return result
+    return round(result)
 
 
-def _parse(text: str) -> int:
+def _parse(text: str) -> float:
     total, position = 0.0, 0
     while match := _PART.match(text, position):
         total += float(match[1]) * _UNITS[match[2]]
@@ -45,7 +46,7 @@ def _parse(text: str) -> int:
     if position == 0 or text[position:].strip():
         message = f"cannot read {text!r} as a duration; write '500ms', '10s', '5m', '1h 30m', '7d'"
         raise UsageError(message)
-    return round(total)
+    return total
 
 
 def moment(when: Moment) -> int:
@@ -57,6 +58,9 @@ def moment(when: Moment) -> int:
             return as_ms(when)
     except ValueError as error:
         raise UsageError(f"cannot read {when!r} as a time: {error}") from error
+    if not isinstance(when, int) or isinstance(when, bool) or abs(when) > FOREVER:
+        message = f"a time is a datetime, an ISO text or whole milliseconds, not {when!r}"
+        raise UsageError(message)
     return when
 
 

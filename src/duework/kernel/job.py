@@ -129,6 +129,8 @@ class Ending:
     fallback: Callable[[Exception], Ending] | None = field(default=None, compare=False)
     # Whether somebody wants to react inside the settle.
     watched: bool = False
+    # Set by settle: more than the row was touched, and something may be claimable now.
+    linked: bool = False
 
     def but(self, **changes: Any) -> Ending:
         return replace(self, **changes)

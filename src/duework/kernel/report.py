@@ -9,16 +9,17 @@ import re
 import traceback
 
 _MESSAGE = 1500
+_MARGIN = 1000
 _FRAMES = 6
 
 # What looks like a password or a token: in URLs, in headers, in `name=value`.
 _SECRETS = (
-    (re.compile(r"(\w+://[^\s:/@]*:)[^\s@/]+(@)"), r"\1***\2"),
+    (re.compile(r"(\w+://[^\s:/@]*:)[^\s/]+(@)"), r"\1***\2"),
     (re.compile(r"(?i)\b(bearer|basic|token)\s+[\w.~+/=-]{8,}"), r"\1 ***"),
     (
         re.compile(
             r"(?i)\b([\w-]*(?:password|passwd|secret|token|api[_-]?key|authorization)[\w-]*)"
-            r"""(['"]?\s*[=:]\s*['"]?)[^\s'",;&)]+"""
+            r"""(['"]?\s*[=:]\s*)(?:'[^']*'?|"[^"]*"?|[^\s'",;&)]+)"""
         ),
         r"\1\2***",
     ),
@@ -27,20 +28,30 @@ _SECRETS = (
 
 def describe(error: BaseException) -> str:
     """'ValueError: message', then where it came from, innermost call last."""
+    message = message_of(error)
+    head = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    return "\n".join([head, *map(redact, _trace(error))])
+
+
+def message_of(error: BaseException) -> str:
+    """What it says, bounded and without secrets."""
     try:
         message = str(error)
     except Exception:  # noqa: BLE001 - a message that cannot be had is no message
         message = "(its message could not be read)"
-    head = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    if len(head) > _MESSAGE:
-        head = head[: _MESSAGE - 1] + "…"
-    return redact("\n".join([head, *_trace(error)]))
+    return redact(message)
 
 
 def redact(text: str) -> str:
+    """Bounded, without secrets, and such that every database can store it."""
+    # A secret that the bound cuts in two might not look like one: so it is looked for first, in
+    # a little more than is shown.
+    shown = text[: _MESSAGE + _MARGIN]
     for pattern, instead in _SECRETS:
-        text = pattern.sub(instead, text)
-    return text.encode("utf-8", "replace").decode().replace("\x00", "\\0")
+        shown = pattern.sub(instead, shown)
+    if len(text) > _MESSAGE + _MARGIN or len(shown) > _MESSAGE:
+        shown = shown[: _MESSAGE - 1] + "…"
+    return shown.encode("utf-8", "replace").decode().replace("\x00", "\\0")
 
 
 def _trace(error: BaseException) -> list[str]:

@@ -17,7 +17,7 @@ from duework.durations import human
 from duework.errors import Error, InvalidArguments
 from duework.kernel.job import KEEP, Claimed, Ending
 from duework.kernel.outcomes import Cancel, Fail, Outcome, Retry, Snooze, Throttled
-from duework.kernel.report import describe
+from duework.kernel.report import describe, message_of
 from duework.kernel.run import Host, Run
 from duework.kernel.tasks import Definition, Registry
 
@@ -70,7 +70,7 @@ class Runner:
             args, kwargs = task.arguments.decode(job.payload)
         except (Broken, InvalidArguments) as error:
             known = self._registry.get(job.task)
-            return self._ending(job, "failed", known, now, error=str(error), watched=True)
+            return self._ending(job, "failed", known, now, error=message_of(error), watched=True)
         except Error as error:
             return self._ending(job, "snooze", None, now, due=now + 60_000, error=str(error))
         run = Run(job, self._host)
@@ -89,20 +89,26 @@ class Runner:
         match outcome:
             case Snooze() | Throttled():
                 return self._ending(
-                    *(job, "snooze", task, now), due=now + outcome.after_ms, effects=effects
+                    *(job, "snooze", task, now),
+                    due=now + outcome.after_ms,
+                    effects=effects,
+                    attempt=attempt,
                 )
             case Retry():
                 return self._failure(attempt, outcome, now, outcome.after_ms, effects)
             case Fail():
                 return self._ending(
                     *(job, "failed", task, now),
-                    error=str(outcome),
+                    error=message_of(outcome),
                     effects=effects,
                     attempt=attempt,
                 )
             case Cancel():
                 return self._ending(
-                    *(job, "cancelled", task, now), error=str(outcome), effects=effects
+                    *(job, "cancelled", task, now),
+                    error=message_of(outcome),
+                    effects=effects,
+                    attempt=attempt,
                 )
             case asyncio.CancelledError() if attempt.stopping is None:
                 return self._ending(job, "released", task, now)
@@ -160,7 +166,8 @@ class Runner:
     ) -> Ending:
         """A failure counts against `retries`; the policy says whether and when it is tried again."""
         job, task = attempt.job, attempt.task
-        text = str(error) if isinstance(error, (Outcome, TimedOut)) else describe(error)
+        plain = isinstance(error, (Outcome, TimedOut))
+        text = message_of(error) if plain else describe(error)
         retry = job.failures + 1
         if retry > task.policy.retries or not _worth_retrying(task, error):
             return self._ending(
@@ -208,7 +215,8 @@ class Runner:
         self, ending: Ending, attempt: Attempt | None, error: Exception, now: int
     ) -> Ending:
         """An effect or a reaction failed: so has an attempt that was done; what failed stays so."""
-        if ending.kind in {"done", "retry", "snooze"} and attempt is not None:
+        lost = bool(ending.effects) and ending.kind == "cancelled"
+        if attempt is not None and (lost or ending.kind in {"done", "retry", "snooze"}):
             return self._failure(attempt, error, now)
         text = f"{ending.error or ending.kind} (and a reaction to that failed: {describe(error)})"
         return ending.but(error=text, fallback=None)
