@@ -12,6 +12,7 @@ harness's own, so it works inside async tests too. A month of retries takes mill
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import random
 import secrets
@@ -27,6 +28,7 @@ from duework.app import App
 from duework.clock import VirtualClock
 from duework.db.database import Database, Tx
 from duework.db.queries import Statement
+from duework.db.writer import Writer
 from duework.durations import Duration, Moment, milliseconds, moment
 from duework.handles import Job
 from duework.kernel.worker import Worker
@@ -81,8 +83,10 @@ class Harness:
 
     def __enter__(self) -> Self:
         app = self.app
-        self._before = (app._url, app._clock, app._engine)  # noqa: SLF001 - rebinding is the point
+        self._before = (app._url, app._clock, app._engine, app._durability)  # noqa: SLF001 - the point
         app._url, app._clock, app._engine = self._temporary_url(), self.clock, None  # noqa: SLF001
+        # Nothing of a temporary database has to survive a power cut.
+        app._durability = "process"  # noqa: SLF001
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="harness", daemon=True)
         self._thread.start()
@@ -106,13 +110,15 @@ class Harness:
     ) -> None:
         assert self._loop is not None
         assert self._thread is not None
+        if self._worker is not None:
+            self._worker._threads.close()  # noqa: SLF001 - ours
         self._on_loop(_end_everything())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
         app = self.app
         app.close()
-        app._url, app._clock, app._engine = self._before  # noqa: SLF001
+        app._url, app._clock, app._engine, app._durability = self._before  # noqa: SLF001
         self._remove_database()
 
     # --- time
@@ -152,16 +158,17 @@ class Harness:
             self._abandon()
             return True
         engine = self.app.engine
-        real = engine.database
-        fuse = Fuse(real, at)
-        engine.writer._database = fuse  # noqa: SLF001 - the seam is here
+        writer, fuse = engine.writer, Fuse(engine.database, at)
+        engine.writer = doomed = DoomedWriter(fuse)  # type: ignore[arg-type]  # quacks like one
         crashed = False
         try:
             self._on_loop(self._drain_or_crash(fuse))
         except WorkerCrashed:
             crashed = True
         finally:
-            engine.writer._database = real  # noqa: SLF001
+            engine.writer = writer
+            doomed.close()
+            fuse.lose()
         self.statements = fuse.count
         if crashed:
             self._abandon()
@@ -183,6 +190,7 @@ class Harness:
             return
         self._worker = None
         self._lost.append(worker.id)
+        worker._threads.close()  # noqa: SLF001 - ours
         worker._attempts.clear()  # noqa: SLF001 - as if the process were gone
         self._on_loop(_end_everything())
 
@@ -258,6 +266,7 @@ class Fuse:
         self.kind = real.kind
         self.url = real.url
         self.crowded = False
+        self._last: Tx | None = None
 
     async def wait(self) -> None:
         while not self.blown:  # noqa: ASYNC110 - it blows in another thread
@@ -271,7 +280,13 @@ class Fuse:
 
     def begin(self) -> Tx:
         self.step()
-        return FusedTx(self._real.begin(), self)
+        self._last = self._real.begin()
+        return FusedTx(self._last, self)
+
+    def lose(self) -> None:
+        """The database notices that the process is gone: what it had not committed is undone."""
+        if self.blown and self._last is not None:
+            self._real.rollback(self._last)
 
     def commit(self, tx: Tx) -> None:
         self.step()
@@ -283,6 +298,14 @@ class Fuse:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
+
+
+class DoomedWriter(Writer):
+    """The writer of a process that is lost: its thread ends with it, without a word."""
+
+    def _serve(self) -> None:
+        with contextlib.suppress(WorkerCrashed):
+            super()._serve()
 
 
 class FusedTx:

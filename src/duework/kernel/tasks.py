@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import types
 import typing
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, fields
@@ -17,6 +18,7 @@ from duework.codec import PAYLOAD_LIMIT, ArgumentCodec, ResultCodec, return_type
 from duework.durations import Duration, milliseconds
 from duework.errors import TaskNotFound, UsageError
 from duework.kernel.job import KEEP
+from duework.kernel.outcomes import Outcome
 from duework.kernel.retry import Backoff, Exponential, delays
 from duework.kernel.run import Run
 
@@ -96,7 +98,7 @@ class Definition:
         self.is_async = inspect.iscoroutinefunction(function)
         self.takes_run = _takes_run(function)
         self.arguments = ArgumentCodec(function, int(self.takes_run), chosen.payload_limit)
-        self.result = ResultCodec(return_type(function))
+        self.result = ResultCodec(_result_type(function))
         self.delay = delays(chosen.backoff)
         self.timeout_ms = milliseconds(chosen.timeout)
         self.keep_ms = _kept(chosen.keep)
@@ -114,6 +116,22 @@ class Definition:
     def importable(self) -> bool:
         """Whether a fresh process can find the function by its module and name."""
         return "<" not in self.function.__qualname__
+
+
+def _result_type(function: Callable[..., Any]) -> Any:
+    """The annotated result without the outcomes that may be returned instead: they are not stored."""
+    annotated = return_type(function)
+    members = typing.get_args(annotated) if _is_union(annotated) else (annotated,)
+    left = tuple(each for each in members if not _is_outcome(each))
+    return typing.Union[left] if left else Any  # noqa: UP007 - made at run time
+
+
+def _is_union(annotated: Any) -> bool:
+    return typing.get_origin(annotated) in (typing.Union, types.UnionType)
+
+
+def _is_outcome(annotated: Any) -> bool:
+    return isinstance(annotated, type) and issubclass(annotated, Outcome)
 
 
 def _kept(length: Duration | None) -> int | None:
