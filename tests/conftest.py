@@ -63,26 +63,41 @@ def app(url: str) -> Iterator[App]:
     made.close()
 
 
-@pytest.fixture
-def harness(kind: str, request: pytest.FixtureRequest) -> Iterator[Harness]:
-    """A new App in virtual time: define tasks on `harness.app`."""
-    server_url = request.getfixturevalue("postgres").dsn if kind == "postgres" else None
-    with Harness(App("sqlite:///never-opened.db"), url=server_url) as running:
-        yield running
+class HarnessOn(Harness):
+    """A harness on a database that is there already."""
+
+    def __init__(self, app: App, address: str) -> None:
+        super().__init__(app)
+        self._address = address
+
+    def _temporary_url(self) -> str:
+        return self._address
 
 
 @pytest.fixture(scope="session")
-def postgres_for_verbs(postgres: Server, postgres_template: str) -> str:
-    return postgres.create_database("verbs", template=postgres_template)
+def postgres_emptied(postgres: Server, postgres_template: str) -> str:
+    return postgres.create_database("emptied", template=postgres_template)
 
 
 @pytest.fixture
-def kernel(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kernel]:
+def emptied(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database; on PostgreSQL an emptied one, since making it takes longer than a test."""
+    if kind == "sqlite":
+        return f"sqlite:///{tmp_path / 'work.db'}"
+    address: str = request.getfixturevalue("postgres_emptied")
+    empty(address)
+    return address
+
+
+@pytest.fixture
+def harness(emptied: str) -> Iterator[Harness]:
+    """A new App in virtual time: define tasks on `harness.app`."""
+    with HarnessOn(App("sqlite:///never-opened.db"), emptied) as running:
+        yield running
+
+
+@pytest.fixture
+def kernel(emptied: str) -> Iterator[Kernel]:
     """The verbs on a real database, with time and ids given by the test."""
-    address = f"sqlite:///{tmp_path / 'work.db'}"
-    if kind == "postgres":
-        # Emptied, since making a database for each test takes longer than most tests.
-        address = request.getfixturevalue("postgres_for_verbs")
-        empty(address)
-    with Kernel(address) as verbs:
+    with Kernel(emptied) as verbs:
         yield verbs

@@ -32,6 +32,7 @@ from duework.kernel.isolate import isolated
 from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, Held, LaneName, NewJob
 from duework.kernel.lanes import Q
 from duework.kernel.outcomes import Snooze
+from duework.kernel.report import redact
 from duework.kernel.status import Status
 from duework.kernel.tasks import Definition, Policy, Registry, check_count, check_name
 from duework.kernel.transaction import Transaction
@@ -98,9 +99,13 @@ class App(Tasks):
 
     def include(self, part: Part) -> None:
         """Add a part's tasks and tables, under its name."""
-        self._parts.append(part)
+        if part not in self._parts:
+            self._parts.append(part)
         for definition in part.bind(self):
             self.registry.add(definition)
+        if self._engine is not None:
+            database = self._engine.database
+            migrate.migrate(database, self.schema_steps(database.kind))
 
     def queue(self, name: str, *, concurrency: int | None = None) -> Queue:
         """A queue by name; `concurrency` limits its running jobs over all processes."""
@@ -284,7 +289,7 @@ class App(Tasks):
     def cancel(self, identifier: int, why: str = "cancelled by hand") -> str:
         """End a job: 'cancelled', 'cancelling' if it runs, or how it had ended."""
         engine = self.engine
-        return engine.writer.call(engine.cancel, [(int(identifier), why)])[0]
+        return engine.writer.call(engine.cancel, [(int(identifier), redact(why))])[0]
 
     def revive(self, identifier: int) -> str:
         """Open a settled job again, due at once; `Conflict` if its key is taken."""
@@ -390,10 +395,22 @@ class App(Tasks):
         view = (
             self._view(tx.query(Q.jobs, {"ids": [row.id]})[0])
             if ending.keep != 0
-            else self._gone(row)
+            else self._gone(row, ending)
         )
         for reaction in task.reactions:
             reaction(Transaction(tx, engine), view, ending.kind)
 
-    def _gone(self, row: Held) -> Job[Any]:
-        return Job(row.id, task=row.task, key=row.key, payload=row.payload, at=row.at, _app=self)
+    def _gone(self, row: Held, ending: Ending) -> Job[Any]:
+        """The view of a row that was not kept."""
+        state: Any = ending.kind
+        return Job(
+            *(row.id, "", row.task),
+            key=row.key,
+            state=state,
+            at=row.at,
+            failures=row.failures + (state == "failed"),
+            payload=row.payload,
+            stored_result=ending.result,
+            error=ending.error,
+            _app=self,
+        )

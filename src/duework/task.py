@@ -57,21 +57,17 @@ class Options:
         if self.queue is not None:
             check_name("queue", self.queue)
         for what, text in (("key", self.key), ("serial", self.serial)):
-            if text is not None and not _is_name(text):
+            if text is not None and not _storable(text):
                 raise UsageError(
                     f"a {what} is a text of 1 to {_TEXT_LIMIT} characters, not {text!r:.100}"
                 )
 
 
-def _is_name(text: object) -> bool:
-    """Whether both databases can keep it and look for it."""
-    return (
-        isinstance(text, str)
-        and 0 < len(text) <= _TEXT_LIMIT
-        and "\0" not in text
-        and text.isascii()
-        | (text.encode("utf-8", "replace") == text.encode("utf-8", "surrogatepass"))
-    )
+def _storable(text: object) -> bool:
+    """Whether every database can store it: no null characters, no halves of surrogate pairs."""
+    if not isinstance(text, str) or not 0 < len(text) <= _TEXT_LIMIT or "\0" in text:
+        return False
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 class Using(Generic[P, R]):
@@ -110,10 +106,11 @@ class Using(Generic[P, R]):
 
     def _new_jobs(self, calls: Iterable[tuple[Any, ...]], now: int) -> list[NewJob]:
         found = list(calls)
-        if wrong := next((each for each in found if not isinstance(each, tuple)), None):
-            raise UsageError(
-                f"enqueue_many takes tuples of arguments, such as ('ada',): not {wrong!r}"
-            )
+        for each in found:
+            if not isinstance(each, tuple):
+                raise UsageError(
+                    f"enqueue_many takes tuples of arguments, such as ('ada',): not {each!r}"
+                )
         return [self._new_job(call, {}, now) for call in found]
 
     def _new_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:

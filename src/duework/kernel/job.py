@@ -129,6 +129,8 @@ class Ending(msgspec.Struct, frozen=True):
     fallback: Callable[[BaseException], Ending] | None = None
     # Whether somebody wants to react inside the settle.
     watched: bool = False
+    # Set by settle: more than the row was touched, and something may be claimable now.
+    linked: bool = False
 
     def but(self, **changes: Any) -> Ending:
         return msgspec.structs.replace(self, **changes)

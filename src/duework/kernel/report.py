@@ -9,16 +9,17 @@ import re
 import traceback
 
 _MESSAGE = 1500
+_MARGIN = 1000
 _FRAMES = 6
 
 # What looks like a password or a token: in URLs, in headers, in `name=value`.
 _SECRETS = (
-    (re.compile(r"(\w+://[^\s:/@]*:)[^\s@/]+(@)"), r"\1***\2"),
+    (re.compile(r"(\w+://[^\s:/@]*:)[^\s/]+(@)"), r"\1***\2"),
     (re.compile(r"(?i)\b(bearer|basic|token)\s+[\w.~+/=-]{8,}"), r"\1 ***"),
     (
         re.compile(
             r"(?i)\b([\w-]*(?:password|passwd|secret|token|api[_-]?key|authorization)[\w-]*)"
-            r"""(['"]?\s*[=:]\s*['"]?)[^\s'",;&)]+"""
+            r"""(['"]?\s*[=:]\s*)(?:'[^']*'?|"[^"]*"?|[^\s'",;&)]+)"""
         ),
         r"\1\2***",
     ),
@@ -29,23 +30,29 @@ def describe(error: BaseException) -> str:
     """'ValueError: message', then where it came from, innermost call last."""
     name, message = type.__getattribute__(type(error), "__name__"), said(error)
     head = f"{name}: {message}" if message else name
-    return redact("\n".join([head, *_trace(error)]))
+    return "\n".join([head, *map(redact, _trace(error))])
 
 
 def said(error: BaseException) -> str:
-    """Its message, bounded and storable, whatever its own code does when asked."""
+    """Its message, bounded, without secrets and storable, whatever its own code does when asked."""
     try:
         # The plain text, also where `__str__` gives a text with a will of its own.
         message = str.__str__(str(error))
     except BaseException:  # noqa: BLE001 - a message that cannot be had is no message
         message = "(its message could not be read)"
-    return storable(message if len(message) < _MESSAGE else message[: _MESSAGE - 1] + "…")
+    return redact(message)
 
 
 def redact(text: str) -> str:
+    """Bounded, without secrets, and such that every database can store it."""
+    # A secret that the bound cuts in two might not look like one: so it is looked for first, in
+    # a little more than is shown.
+    shown = text[: _MESSAGE + _MARGIN]
     for pattern, instead in _SECRETS:
-        text = pattern.sub(instead, text)
-    return storable(text)
+        shown = pattern.sub(instead, shown)
+    if len(text) > _MESSAGE + _MARGIN or len(shown) > _MESSAGE:
+        shown = shown[: _MESSAGE - 1] + "…"
+    return storable(shown)
 
 
 def storable(text: str) -> str:

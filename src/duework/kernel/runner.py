@@ -91,7 +91,10 @@ class Runner:
         match outcome:
             case Snooze() | Throttled():
                 return self._ending(
-                    *(job, "snooze", task, now), due=now + outcome.after_ms, effects=effects
+                    *(job, "snooze", task, now),
+                    due=now + outcome.after_ms,
+                    effects=effects,
+                    attempt=attempt,
                 )
             case Retry():
                 return self._failure(attempt, outcome, now, outcome.after_ms, effects)
@@ -104,7 +107,10 @@ class Runner:
                 )
             case Cancel():
                 return self._ending(
-                    *(job, "cancelled", task, now), error=said(outcome), effects=effects
+                    *(job, "cancelled", task, now),
+                    error=said(outcome),
+                    effects=effects,
+                    attempt=attempt,
                 )
             case _:
                 return self._failure(attempt, outcome, now)
@@ -212,7 +218,8 @@ class Runner:
         self, ending: Ending, attempt: Attempt | None, error: BaseException, now: int
     ) -> Ending:
         """An effect or a reaction failed: so has an attempt that was done; what failed stays so."""
-        if ending.kind in {"done", "retry", "snooze"} and attempt is not None:
+        lost = bool(ending.effects) and ending.kind == "cancelled"
+        if attempt is not None and (lost or ending.kind in {"done", "retry", "snooze"}):
             return self._failure(attempt, error, now)
         text = f"{ending.error or ending.kind} (and a reaction to that failed: {describe(error)})"
         return ending.but(error=text, fallback=None)

@@ -106,7 +106,9 @@ def _settle_slowly(
         if row is None or row.fence != ending.fence or row.worker != ending.worker:
             answers[ending.id] = None
         else:
-            answers[ending.id] = _settle_one(tx, row, ending, now=now, lanes=lanes, react=react)
+            ended = _settle_one(tx, row, ending, now=now, lanes=lanes, react=react)
+            linked = bool(row.linked or ending.effects or ending.watched)
+            answers[ending.id] = ended.but(linked=True) if linked else ended
 
 
 def _settle_one(

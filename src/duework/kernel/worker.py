@@ -404,7 +404,7 @@ class Worker:
             excuse(tx, turn.excused)
         if turn.progress:
             tx.bulk(Q.progress, turn.progress)
-        if self._frees_others(turn):
+        if self._frees_others(settled):
             tx.query(Q.notify, {"word": "due"})
         if turn.want is None:
             return TurnResult(settled, None, [], [], [])
@@ -434,7 +434,7 @@ class Worker:
             self._tell_settled(ending, written)
         for ending in result.recovered:
             self.engine.tell(LeaseRecovered(ending.id, ending.worker, ending.kind == "crashed"))
-        if result.recovered or self._frees_others(turn):
+        if result.recovered or self._frees_others(result.settled):
             # Ourselves too: what was put off may be due before what was known so far.
             self._rung = True
             self.engine.ring()
@@ -455,11 +455,13 @@ class Worker:
         for job_id, fence, why in result.marked:
             self._interrupt(job_id, fence, why)
 
-    def _frees_others(self, turn: Turn) -> bool:
+    def _frees_others(self, settled: Sequence[Ending | None]) -> bool:
         """Whether what ended may have made something claimable, here or elsewhere."""
         limits = self.engine.registry
-        return any(ending.effects or ending.kind != "done" for ending in turn.endings) or (
-            bool(turn.endings) and bool(limits.queue_limits or limits.task_limits())
+        if settled and (limits.queue_limits or limits.task_limits()):
+            return True
+        return any(
+            ending is not None and (ending.linked or ending.kind != "done") for ending in settled
         )
 
     async def _after_error(self, turn: Turn, error: Exception) -> None:
