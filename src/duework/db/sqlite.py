@@ -58,6 +58,8 @@ class SqliteTx:
         self.connection = connection
         self._on_full = on_full
         self.after_commit: list[Callable[[], None]] = []
+        # A change of the schema touches no row that is counted.
+        self.wrote = False
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
         # A list is a JSON text here, read by `json_each`.
@@ -86,6 +88,7 @@ class SqliteTx:
 
     def write(self, sql: str, /, rows: Sequence[Values] | None = None, **values: Any) -> Changes:
         connection = self.connection
+        self.wrote = True
         inserted = changed = 0
         with _translated(self._on_full):
             for each in [values] if rows is None else rows:
@@ -227,10 +230,10 @@ class SqliteDatabase:
         self._changes = connection.total_changes()
         return SqliteTx(connection, self._use_reserve)
 
-    def commit(self, tx: Tx) -> None:  # noqa: ARG002 - there is one writer
+    def commit(self, tx: Tx) -> None:
         connection = self._write_connection()
         try:
-            if connection.total_changes() == self._changes:
+            if connection.total_changes() == self._changes and not getattr(tx, "wrote", True):
                 # Nothing to make durable, and nothing that others should wake up for.
                 connection.execute("rollback")
                 return
