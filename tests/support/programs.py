@@ -364,7 +364,7 @@ def delay_the_listener() -> None:
     serve = listen.Listener._serve  # noqa: SLF001 - the thread's own function
 
     def late(self: Any) -> None:
-        time.sleep(0.7)
+        time.sleep(0.8)
         serve(self)
 
     listen.Listener._serve = late  # type: ignore[method-assign]  # noqa: SLF001
