@@ -139,9 +139,14 @@ class App(Tasks):
             )
             raise UsageError(message)
         database = open_database(self._url, self._durability)
-        migrate.migrate(database, self.schema_steps(database.kind))
+        try:
+            migrate.migrate(database, self.schema_steps(database.kind))
+            server_now = database.now()
+        except BaseException:
+            database.close()
+            raise
         engine = Engine(database, self.registry, self._clock)
-        if (server_now := database.now()) is not None and isinstance(self._clock, SystemClock):
+        if server_now is not None and isinstance(self._clock, SystemClock):
             self._clock.offset += server_now - self._clock.now()
         if (inode := getattr(database, "inode", None)) is not None:
             engine.bell = Bell(inode)

@@ -159,7 +159,7 @@ class Harness:
             return True
         engine = self.app.engine
         writer, fuse = engine.writer, Fuse(engine.database, at)
-        engine.writer = doomed = DoomedWriter(fuse)  # type: ignore[arg-type]  # quacks like one
+        engine.writer = doomed = DoomedWriter(fuse)
         crashed = False
         try:
             self._on_loop(self._drain_or_crash(fuse))

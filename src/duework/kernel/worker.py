@@ -232,15 +232,18 @@ class Worker:
         """Run what is due now and return when the next thing is; for tests in virtual time."""
         self._loop = asyncio.get_running_loop()
         self._rung = True
-        while True:
-            await self._one_round()
-            if self._attempts or self._endings:
-                if not self._endings:
-                    await self._sleep(SWEEP_SECONDS)
-                    self._sweep()
-                continue
-            if not self._rung and self._hungry.isdisjoint(self._free()):
-                return self._next_due
+        self.engine.local_bells.append(self.ring)
+        try:
+            while True:
+                await self._one_round()
+                if self._attempts or self._endings:
+                    if not self._endings:
+                        await self._sleep(SWEEP_SECONDS)
+                        self._sweep()
+                elif not self._rung and self._hungry.isdisjoint(self._free()):
+                    return self._next_due
+        finally:
+            self.engine.local_bells.remove(self.ring)
 
     def _keeper(self) -> Keeper:
         keeper = Keeper(
