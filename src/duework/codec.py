@@ -235,7 +235,7 @@ def _giving(value: object) -> Callable[[], object]:
 
 def _hints(function: Callable[..., object]) -> dict[str, Any]:
     try:
-        return typing.get_type_hints(function)
+        return typing.get_type_hints(function, include_extras=True)
     except Exception as error:
         message = f"the annotations of {getattr(function, '__qualname__', function)} cannot be read: {error}"
         raise UsageError(message) from error

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from duework.clock import FOREVER
+from duework.db.database import Tx
 from duework.kernel import claim as claims
 from duework.kernel.claim import Want
 from duework.kernel.job import Claimed
@@ -121,44 +119,32 @@ def test_a_long_backlog_of_one_task_does_not_starve_another(kernel: Kernel) -> N
 
 def test_an_unknown_task_is_left_for_others_and_not_even_looked_at(kernel: Kernel) -> None:
     kernel.enqueue(*[kernel.new("elsewhere") for _ in range(20)], kernel.new("greet"))
-    visited: list[int] = []
 
-    held = _spied(kernel, visited.append, kernel.want("greet"))
+    held, visited = _visited(kernel, "greet")
 
     assert [job.task for job in held] == ["greet"]
-    assert len(visited) == 1
+    assert visited == 1
     assert kernel.claim("elsewhere", worker=OTHER, free=1)
 
 
 def test_a_lane_that_is_not_due_is_not_visited(kernel: Kernel) -> None:
     kernel.enqueue(kernel.new("later", at=kernel.now + 1))
     kernel.enqueue(kernel.new("greet"))
-    visited: list[int] = []
 
-    _spied(kernel, visited.append, kernel.want("greet", "later"))
+    _, visited = _visited(kernel, "greet", "later")
 
-    assert len(visited) == 1
+    assert visited == 1
 
 
-def _spied(kernel: Kernel, note: Callable[[int], None], want: Want) -> list[Claimed]:
-    """Claim, and note every lane from which jobs are taken."""
+def _visited(kernel: Kernel, *tasks: str) -> tuple[list[Claimed], int]:
+    """What a claim takes, and from how many lanes it tried to."""
 
-    def verb(tx: Any) -> claims.Claim:
-        real = tx.query
+    def verb(tx: Tx) -> claims.Claim:
+        want = kernel.want(*tasks)
+        return claims.claim(tx, want, now=kernel.now, lanes=kernel.lanes, react=kernel.react)
 
-        def query(statement: Any, values: Any) -> Any:
-            if statement.name == "claim":
-                note(values["lane"])
-            return real(statement, values)
-
-        tx.query = query
-        try:
-            return claims.claim(tx, want, now=kernel.now, lanes=kernel.lanes, react=kernel.react)
-        finally:
-            del tx.query
-
-    jobs: list[Claimed] = kernel.run(verb).jobs
-    return jobs
+    found, seen = kernel.spied(verb)
+    return found.jobs, [name for name, _ in seen].count("claim")
 
 
 def test_the_next_due_time_is_that_of_the_first_job_to_come(kernel: Kernel) -> None:

@@ -75,6 +75,25 @@ class Kernel:
         with self.database.reading() as tx:
             yield tx
 
+    def spied(self, function: Callable[[Tx], Any]) -> tuple[Any, list[tuple[str, Any]]]:
+        """The same, and every statement it ran by name with its values, in order."""
+        seen: list[tuple[str, Any]] = []
+
+        def verb(tx: Any) -> Any:
+            query, bulk = tx.query, tx.bulk
+            tx.query = lambda statement, values: (
+                seen.append((statement.name, values)) or query(statement, values)
+            )
+            tx.bulk = lambda statement, rows: (
+                seen.append((statement.name, rows)) or bulk(statement, rows)
+            )
+            try:
+                return function(tx)
+            finally:
+                del tx.query, tx.bulk
+
+        return self.run(verb), seen
+
     # --- verbs
 
     def new(

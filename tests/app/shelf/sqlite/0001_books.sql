@@ -1,0 +1,1 @@
+create table book (id integer primary key, title text) strict;

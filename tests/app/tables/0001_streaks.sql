@@ -1,0 +1,1 @@
+create table streak (name varchar(100) primary key, days bigint not null);

@@ -1,0 +1,3 @@
+-- Two statements; a semicolon in a string ends neither.
+insert into streak (name, days) values ('a;b', 1);
+insert into streak (name, days) values ('ada', 2);

@@ -1,0 +1,71 @@
+"""Two Apps in one process: on two databases, and on one."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from duework import App, NotFound
+from duework.testing import Harness
+
+
+def test_two_apps_on_two_databases_do_not_know_of_each_other(url: str, tmp_path: Path) -> None:
+    one, two = App(url), App(f"sqlite:///{tmp_path / 'other.db'}")
+
+    @one.task(name="greet")
+    async def greet_one(name: str) -> str:
+        return f"one {name}"
+
+    @two.task(name="greet")
+    async def greet_two(name: str) -> str:
+        return f"two {name}"
+
+    async def program() -> list[str]:
+        async with one.running(), two.running():
+            jobs = await greet_one.aenqueue("ada"), await greet_two.aenqueue("ada")
+            return [(await job.await_("10s")).result for job in jobs]
+
+    assert asyncio.run(program()) == ["one ada", "two ada"]
+    assert len(one.jobs(task="greet")) == len(two.jobs(task="greet")) == 1
+    one.close()
+    two.close()
+
+
+def test_two_apps_on_one_database_share_its_jobs(url: str) -> None:
+    web, worker = App(url), App(url)
+
+    @web.task(name="greet")
+    async def stub(name: str) -> str:
+        raise AssertionError("this App does not work")
+
+    @worker.task(name="greet")
+    async def greet(name: str) -> str:
+        return f"hello {name}"
+
+    async def program() -> str:
+        async with worker.running():
+            job = await stub.aenqueue("ada")
+            return str((await job.await_("10s")).result)
+
+    assert asyncio.run(program()) == "hello ada"
+    web.close()
+    worker.close()
+
+
+def test_two_harnesses_at_once(harness: Harness) -> None:
+    other = App("sqlite:///never-opened.db")
+
+    @other.task
+    async def greet() -> None: ...
+
+    with Harness(other) as second:
+        job = greet.enqueue()
+        second.advance("1h")
+        assert second.now == harness.now + 3_600_000
+        assert job.refresh().state == "done"
+        try:
+            harness.app.job(job.id)
+        except NotFound:
+            pass
+        else:
+            raise AssertionError("the job is in both databases")

@@ -1,0 +1,113 @@
+"""The codec: whatever is stored is data, and what cannot be read is one typed error."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duework import InvalidArguments, PayloadTooLarge
+from duework.codec import DEPTH_LIMIT, ArgumentCodec, ResultCodec, checksum, decode, encode
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def take(value: Any, *, flag: bool = False) -> Any: ...
+
+
+@given(plain)
+def test_plain_data_survives(value: Any) -> None:
+    assert decode(encode(value)) == value
+    assert ResultCodec(Any).decode(ResultCodec(Any).encode(value)) == value
+
+
+@given(plain, st.booleans())
+def test_arguments_survive(value: Any, flag: bool) -> None:
+    codec = ArgumentCodec(take, 0)
+
+    assert codec.decode(codec.encode((value,), {"flag": flag})) == ([value], {"flag": flag})
+
+
+@given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
+def test_any_stored_text_is_read_or_refused(text: str) -> None:
+    for read in (decode, ArgumentCodec(take, 0).decode, ResultCodec(int).decode):
+        try:
+            read(text)
+        except InvalidArguments:
+            continue
+
+
+@given(plain)
+def test_data_of_another_shape_is_refused(value: Any) -> None:
+    text = json.dumps(value)
+    if isinstance(value, dict) and value.keys() <= {"value", "flag"}:
+        return
+    with pytest.raises(InvalidArguments):
+        ArgumentCodec(take, 0).decode(text)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[" * 100_000 + "]" * 100_000, '{"a":' * 100_000])
+def test_endless_nesting_is_refused_without_a_crash(text: str) -> None:
+    for read in (decode, ArgumentCodec(take, 0).decode, ResultCodec(Any).decode):
+        with pytest.raises(InvalidArguments):
+            read(text)
+
+
+def test_nesting_is_bounded_where_it_is_written() -> None:
+    value: Any = 0
+    for _ in range(DEPTH_LIMIT):
+        value = [value]
+
+    assert decode(encode(value)) == value
+    with pytest.raises(InvalidArguments, match="nested"):
+        encode([value])
+    assert encode([[]] * 100)
+
+
+@pytest.mark.parametrize("value", [object(), {1: object()}, "\ud800", lambda: 0, {"a": {1, 2j}}])
+def test_what_is_no_data_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArguments):
+        encode(value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), [1.0, float("-inf")]])
+def test_numbers_that_json_does_not_have_are_refused_where_a_number_is_expected(value: Any) -> None:
+    kind = list[float] if isinstance(value, list) else float
+    with pytest.raises(InvalidArguments):
+        ResultCodec(kind).encode(value)
+
+
+@given(st.integers(2, 200))
+def test_the_limit_is_exact(size: int) -> None:
+    text = "x" * (size - 2)
+
+    assert len(encode(text, limit=size)) == size
+    with pytest.raises(PayloadTooLarge):
+        encode(text + "x", limit=size)
+
+
+@given(st.integers(0, 2**63 - 1), texts, texts, st.data())
+def test_a_flipped_bit_is_found(job: int, task: str, payload: str, data: st.DataObject) -> None:
+    raw = payload.encode()
+    if not raw:
+        return
+    place = data.draw(st.integers(0, len(raw) * 8 - 1))
+    flipped = bytearray(raw)
+    flipped[place // 8] ^= 1 << place % 8
+    other = bytes(flipped).decode("utf-8", "surrogateescape")
+    if other.encode("utf-8", "surrogatepass") == raw:
+        return
+
+    assert checksum(job, task, payload) != checksum(job, task, other)
