@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 __all__ = ["Harness", "WorkerCrashed"]
 
+_REBOUND = ("_url", "_clock", "_engine", "_closed", "_durability")
 DEFAULT_NOW = "2026-01-01T00:00:00+00:00"
 
 
@@ -72,7 +73,7 @@ class Harness:
         self.clock = VirtualClock(moment(now))
         self._setup = setup
         self._server = url
-        self._before: tuple[Any, ...] = ()
+        self._before: dict[str, Any] = {}
         self._folder: str | None = None
         self._database_name: str | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -83,19 +84,27 @@ class Harness:
 
     def __enter__(self) -> Self:
         app = self.app
-        self._before = (app._url, app._clock, app._engine, app._closed)  # noqa: SLF001 - rebinding is the point
+        self._before = {name: getattr(app, name) for name in _REBOUND}
         app._url, app._clock, app._engine = self._temporary_url(), self.clock, None  # noqa: SLF001
-        app._closed = False  # noqa: SLF001
+        # Nothing of a temporary database has to survive a power cut.
+        app._closed, app._durability = False, "process"  # noqa: SLF001 - rebinding is the point
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="harness", daemon=True)
         self._thread.start()
+        try:
+            self._set_up(app)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _set_up(self, app: App) -> None:
         engine = app.engine
         engine.ids = Counter()  # type: ignore[assignment]  # draws ids, as Ids does
         engine.chance = random.Random(0).random  # noqa: S311 - the same in every test
         if self._setup is not None:
             wants_app = bool(inspect.signature(self._setup).parameters)
             self._setup(app) if wants_app else self._setup()
-        return self
 
     def __exit__(
         self,
@@ -114,7 +123,8 @@ class Harness:
         self._loop.close()
         app = self.app
         app.close()
-        app._url, app._clock, app._engine, app._closed = self._before  # noqa: SLF001
+        for name, value in self._before.items():
+            setattr(app, name, value)
         self._remove_database()
 
     # --- time

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from duework import App, NotFound, WaitTimeout
+from duework import App, NotFound, UsageError, WaitTimeout
 from duework.testing import Harness
 
 
@@ -93,12 +93,12 @@ def test_jobs_are_listed_newest_first_page_by_page(harness: Harness) -> None:
     assert len(harness.app.jobs(phase="done", task="greet", queue="default")) == 5
 
 
-def test_a_closed_app_opens_again_when_it_is_used(app: App) -> None:
+def test_a_closed_app_stays_closed(app: App) -> None:
     @app.task
     async def greet() -> None: ...
 
-    first = greet.enqueue()
+    greet.enqueue()
     app.close()
-    second = greet.enqueue()
 
-    assert {job.id for job in app.jobs()} == {first.id, second.id}
+    with pytest.raises(UsageError, match="closed"):
+        greet.enqueue()
