@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 # A lease so long that no test could wait for its end.
 LONG = {"lease": "60s"}
-KILLS = int(os.environ.get("KILLS", "4"))
+KILLS = int(os.environ.get("KILLS", "3"))
 
 
 def test_another_worker_takes_over_at_once_and_effects_happen_once(desk: Bench) -> None:
