@@ -55,6 +55,7 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
     room = _Room(tx, want, open_lanes)
     taken: list[Claimed] = []
     hungry: set[str] = set()
+    emptied = False
     for lane in open_lanes:
         pool = want.pools[lane.name.task]
         wanted = room.left(lane, pool)
@@ -75,9 +76,14 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
         room.take(lane, pool, len(rows))
         if len(rows) < wanted:
             hungry.discard(pool)
+            emptied = True
         taken += _claimed(rows, lane)
     fresh = _drop_expired(tx, taken, want, now=now, lanes=lanes, react=react)
-    return Claim(fresh, _next_due(tx, everything, want, now), frozenset(hungry))
+    # What was dropped has left its slot free, and may have released others.
+    hungry.update(want.pools[job.task] for job in set(taken).difference(fresh))
+    # Behind the jobs that were taken there may be later ones.
+    rest = lanes.all(tx) if emptied else everything
+    return Claim(fresh, _next_due(tx, rest, want, now), frozenset(hungry))
 
 
 def _admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:
@@ -226,8 +232,9 @@ def recover(
             error=why,
             keep=None,
             immortal=immortal(task),
-            watched=gone,
-            fallback=_unwatched(identifier, fence, worker, kind, why),
+            # Also of a lost lease: one that was marked ends by it.
+            watched=True,
+            fallback=_unwatched(identifier, fence, worker, kind, why, immortal=immortal(task)),
         )
     if endings:
         settle(tx, list(endings.values()), now=now, lanes=lanes, react=react)
@@ -237,13 +244,15 @@ def recover(
 
 
 def _unwatched(
-    identifier: int, fence: int, worker: int, kind: Kind, why: str
+    identifier: int, fence: int, worker: int, kind: Kind, why: str, *, immortal: bool = False
 ) -> Callable[[Exception], Ending]:
     """A reaction that fails must not keep the row from ending."""
 
     def fallback(error: Exception) -> Ending:
         text = f"{why} (and a reaction to that failed: {error})"
-        return Ending(JobId(identifier), fence, worker, kind, error=text, keep=None)
+        return Ending(
+            JobId(identifier), fence, worker, kind, error=text, keep=None, immortal=immortal
+        )
 
     return fallback
 

@@ -36,7 +36,8 @@ where j.id = e.id and j.fence = e.fence and j.worker = e.worker
 -- name: settle_done
 -- Differs: many rows in one round trip are arrays.
 update duework_job j
-set state = 'done', due = e.due, worker = null, result = e.result, settled = e.settled
+set state = 'done', due = e.due, worker = null, result = e.result, error = null,
+    settled = e.settled
 from unnest(:due::bigint[], :result::text[], :settled::bigint[], :id::bigint[], :fence::bigint[],
             :worker::bigint[]) as e (due, result, settled, id, fence, worker)
 where j.id = e.id and j.fence = e.fence and j.worker = e.worker and j.linked = 0

@@ -17,7 +17,7 @@ from duework.errors import Conflict, NotFound
 from duework.ids import Ids
 from duework.kernel.job import Ending, Enqueued, Held, JobId, NewJob, Reaction
 from duework.kernel.lanes import Lanes, Q
-from duework.kernel.settle import apply, held, wake_serials
+from duework.kernel.settle import apply, held, serial_busy, waits, wake_serials
 
 # The most rows that one transaction of an operator's verb touches.
 CHUNK = 1000
@@ -28,26 +28,27 @@ def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int)
     numbers = lanes.numbers(tx, {job.lane for job in jobs})
     if serials := sorted({job.serial for job in jobs if job.serial is not None}):
         tx.query(Q.lock_serials, {"serials": serials})
-    plain: list[tuple[Any, ...]] = []
-    answers: list[Enqueued | None] = []
-    for job in jobs:
-        if job.key is None and job.serial is None and job.after is None:
-            drawn = JobId(ids.draw())
-            plain.append(_row(drawn, numbers[job.lane], job, due=job.at))
-            answers.append(Enqueued(drawn))
-        else:
-            answers.append(None)
+    # In the order of the call, which is the order of a serial value.
+    answers = [Enqueued(JobId(ids.draw())) for _ in jobs]
+    rest = [n for n, job in enumerate(jobs) if not _plain(job)]
+    plain = [
+        _row(answer.id, numbers[job.lane], job, due=job.at)
+        for answer, job in zip(answers, jobs, strict=True)
+        if _plain(job)
+    ]
     if plain:
         tx.bulk(Q.insert, plain)
     # Keys are taken in one order by everybody, so that two such transactions cannot deadlock.
-    rest = sorted(
-        (place for place, answer in enumerate(answers) if answer is None),
-        key=lambda place: (jobs[place].key is not None, jobs[place].key or "", place),
-    )
-    for place in rest:
-        job = jobs[place]
-        answers[place] = _enqueue_special(tx, job, numbers[job.lane], JobId(ids.draw()), now)
-    return [answer for answer in answers if answer is not None]
+    rest.sort(key=lambda n: (jobs[n].key is not None, jobs[n].key or "", n))
+    for n in rest:
+        answers[n] = _enqueue_special(tx, jobs[n], numbers[jobs[n].lane], answers[n].id, now)
+    if serials:
+        wake_serials(tx, serials, sure=False)
+    return answers
+
+
+def _plain(job: NewJob) -> bool:
+    return job.key is None and job.serial is None and job.after is None
 
 
 def _row(drawn: int, lane: int, job: NewJob, due: int) -> tuple[Any, ...]:
@@ -87,13 +88,14 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
             "lane": lane,
             "payload": job.payload,
             "checksum": checksum(identifier, task, job.payload),
-            "due": job.at,
             "at": job.at,
             "expires": job.expires,
+            "forever": FOREVER,
         }
         tx.query(Q.replace, values)
     elif worker is not None and job.again:
-        tx.query(Q.ask_again, {"id": identifier, "payload": job.payload})
+        values = {"id": identifier, "payload": job.payload, "expires": job.expires}
+        tx.query(Q.ask_again, values)
     return Enqueued(JobId(identifier), existed=True)
 
 
@@ -108,9 +110,8 @@ def _first_due(tx: Tx, job: NewJob) -> int:
         if state[0][0] != "done":
             tx.query(Q.link, {"id": job.after})
             return FOREVER
-    if job.serial is not None and tx.query(Q.serial_head, {"serial": job.serial}):
-        return FOREVER
-    return job.at
+    # Of a serial value the first is released once all of the call are written.
+    return job.at if job.serial is None else FOREVER
 
 
 def cancel(
@@ -122,8 +123,10 @@ def cancel(
     """
     rows = _locked(tx, wanted)
     answers: list[str] = []
+    spread = False
     for identifier in wanted:
-        row = rows.get(identifier)
+        # One that was cancelled before may have taken this one with it.
+        row = held(tx, [identifier]).get(identifier) if spread else rows.get(identifier)
         if row is None:
             raise NotFound(f"there is no job {identifier}")
         if row.state != "open":
@@ -135,6 +138,8 @@ def cancel(
             ending = Ending(row.id, row.fence, 0, "cancelled", error=why, watched=True)
             apply(tx, row, ending, now=now, lanes=lanes, react=react)
             answers.append("cancelled")
+            row.state = "cancelled"
+            spread = spread or bool(row.linked)
     if "cancelling" in answers:
         tx.query(Q.notify, {"word": "marked"})
     return answers
@@ -159,13 +164,18 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
         ):
             message = f"job {identifier} cannot be revived: its key {row.key!r} is held by job {taken[0][0]}"
             raise Conflict(message)
-        waits = row.serial is not None and tx.query(Q.serial_head, {"serial": row.serial})
-        due = FOREVER if waits else now
+        due = now
+        if waits(tx, row.after):
+            tx.query(Q.link, {"id": row.after})
+            due = FOREVER
+        elif row.serial is not None and serial_busy(tx, row.serial):
+            due = FOREVER
         values = (
             *("open", due, row.lane, 0, 0, None, row.error),
             *(row.payload, row.checksum, None, None, row.id),
         )
         tx.bulk(Q.rewrite, [values])
+        row.state = "open"
         answers.append("revived")
     return answers
 

@@ -54,13 +54,15 @@ where task = :task and key = :key and state = 'open' and key is not null
 /*+ for update */
 
 -- name: replace
+-- A job that waits for another one goes on waiting.
 update duework_job
-set lane = :lane, payload = :payload, checksum = :checksum, due = :due, at = :at, expires = :expires
+set lane = :lane, payload = :payload, checksum = :checksum, at = :at, expires = :expires,
+    due = case when due = :forever then due else :at end
 where id = :id and state = 'open' and worker is null
 
 -- name: ask_again
 update duework_job
-set again = :payload, linked = 1
+set again = :payload, expires = :expires, linked = 1
 where id = :id and state = 'open' and worker is not null
 
 -- name: link
@@ -79,6 +81,16 @@ select value from json_each(:serials) where false
 select id, after, due, at, worker
 from duework_job
 where serial = :serial and state = 'open' and serial is not null
+order by id
+limit 1
+
+-- name: serial_busy
+-- The job of a serial value that is claimable or held; there is at most one. It is nearly always
+-- the first, and where it may not be, nothing is asked often.
+select id
+from duework_job
+where serial = :serial and state = 'open' and serial is not null
+  and (worker is not null or due < :forever)
 order by id
 limit 1
 
@@ -159,7 +171,7 @@ where id = :id and fence = :fence and worker = :worker
 -- name: settle_done
 -- The common case: it worked, and nothing else hangs on the row.
 update duework_job
-set state = 'done', due = :due, worker = null, result = :result, settled = :settled
+set state = 'done', due = :due, worker = null, result = :result, error = null, settled = :settled
 where id = :id and fence = :fence and worker = :worker and linked = 0 and state = 'open'
 
 -- name: settle_gone
@@ -196,7 +208,10 @@ where id = :id
 delete from duework_job where id = :id
 
 -- name: mark
-update duework_job set marked = :why, linked = 1 where id = :id and worker is not null
+-- What was asked for before, a second run included, is not wanted any more.
+update duework_job
+set marked = :why, again = null, linked = 1
+where id = :id and worker is not null
 
 -- name: release
 -- A parked job may be claimed from :due on.
@@ -332,9 +347,12 @@ where l.queue = :queue and j.state = 'open' and j.worker is null
 limit :wanted
 
 -- name: over
--- Settled rows whose retention has ended.
-select id from duework_job
+-- Settled rows whose retention has ended. A failed one stays while another job waits for it.
+select id from duework_job j
 where state <> 'open' and due <= :now
+  and (state <> 'failed' or not exists (
+        select 1 from duework_job w
+        where w.after = j.id and w.state = 'open' and w.after is not null))
 order by due
 limit :wanted
 /*+ for update skip locked */

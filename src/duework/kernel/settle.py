@@ -40,16 +40,31 @@ def settle(
         else:
             slow += _not_yet(tx, kept, answers)
     if gone:
-        if tx.bulk(Q.settle_gone, [(e.id, e.fence, e.worker) for e in gone]) == len(gone):
-            answers.update((e.id, e) for e in gone)
-        else:
-            # A row that is gone was deleted by the statement above: nobody else deletes held rows.
-            left = held(tx, [e.id for e in gone], lock=False)
-            answers.update((e.id, e) for e in gone if e.id not in left)
-            slow += [e for e in gone if e.id in left]
+        slow += _settle_gone(tx, gone, answers)
     if slow:
         _settle_slowly(tx, slow, answers, now=now, lanes=lanes, react=react)
     return [answers[e.id] for e in endings]
+
+
+def _settle_gone(
+    tx: Tx, endings: Sequence[Ending], answers: dict[JobId, Ending | None]
+) -> list[Ending]:
+    """Delete what is not kept, with its history; returns the endings that need a closer look."""
+    # Looked at before, since a row that is missing afterwards may have been missing all along.
+    rows = held(tx, [e.id for e in endings])
+    ours = [e for e in endings if _plainly_ours(rows.get(e.id), e)]
+    tx.bulk(Q.settle_gone, [(e.id, e.fence, e.worker) for e in ours])
+    tx.query(Q.delete_attempts, {"ids": [e.id for e in ours]})
+    answers.update((e.id, e) for e in ours)
+    return [e for e in endings if e.id not in answers]
+
+
+def _plainly_ours(row: Held | None, ending: Ending) -> bool:
+    return row is not None and _still_ours(row, ending) and not row.linked
+
+
+def _still_ours(row: Held, ending: Ending) -> bool:
+    return row.fence == ending.fence and row.worker == ending.worker
 
 
 def _plain(ending: Ending) -> bool:
@@ -97,10 +112,11 @@ def _settle_slowly(
     rows = held(tx, ids)
     for ending in sorted(endings, key=lambda e: e.id):
         row = rows.get(ending.id)
-        if row is None or row.fence != ending.fence or row.worker != ending.worker:
+        if row is None or not _still_ours(row, ending):
             answers[ending.id] = None
-        else:
-            answers[ending.id] = _settle_one(tx, row, ending, now=now, lanes=lanes, react=react)
+            continue
+        ended = _settle_one(tx, row, ending, now=now, lanes=lanes, react=react)
+        answers[ending.id] = ended.but(frees=bool(row.linked))
 
 
 def _settle_one(
@@ -143,7 +159,7 @@ def apply(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: R
         _record(tx, row, ending, now=now, lanes=lanes)
     change = _changed(tx, row, ending, now=now, lanes=lanes)
     state: State = change[0]
-    if state != "open" and ending.keep == 0:
+    if state != "open" and ending.keep == 0 and not _is_waited_for(tx, row, state):
         tx.query(Q.delete_attempts, {"ids": [row.id]})
         tx.bulk(Q.delete, [(row.id,)])
     else:
@@ -153,7 +169,8 @@ def apply(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: R
         react(tx, row, ending.but(kind=final))
     if state != "open":
         if row.serial is not None:
-            wake_serials(tx, [row.serial])
+            parked = row.worker is None and row.due >= FOREVER
+            wake_serials(tx, [row.serial], sure=not parked)
         _tell_waiting(tx, row, state, now=now, lanes=lanes, react=react)
 
 
@@ -168,8 +185,13 @@ def _record(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> Non
 def _as_wished(row: Held, ending: Ending) -> Ending:
     """A job marked for cancelling ends so, unless it was done before it noticed."""
     if row.marked is not None and ending.kind != "done":
-        return ending.but(kind="cancelled", error=row.marked)
+        return ending.but(kind="cancelled", error=row.marked, keep=ending.keep_cancelled)
     return ending
+
+
+def _is_waited_for(tx: Tx, row: Held, state: State) -> bool:
+    """A failed job stays while another waits for it: it may be revived and done yet."""
+    return state == "failed" and bool(row.linked) and bool(tx.query(Q.waiting_for, {"job": row.id}))
 
 
 def _alone(tx: Tx, row: Held, ending: Ending, lanes: Lanes) -> bool:
@@ -247,26 +269,38 @@ def _tell_waiting(
         elif serial is None:
             _release(tx, identifier, at)
         else:
-            wake_serials(tx, [serial])
+            wake_serials(tx, [serial], sure=False)
 
 
-def wake_serials(tx: Tx, serials: Sequence[str]) -> None:
-    """Make the first open job of each serial value claimable, unless it waits for another job."""
+def wake_serials(tx: Tx, serials: Sequence[str], *, sure: bool) -> None:
+    """Make the first open job of each serial value claimable, unless it waits for another job.
+
+    The caller is `sure` if it has just ended the one that was claimable or held. Otherwise that one
+    may still be there, behind a first job that was revived.
+    """
     for serial in serials:
         for identifier, after, due, at, worker in tx.query(Q.serial_head, {"serial": serial}):
-            if worker is None and due >= FOREVER and not _waits(tx, after):
+            if worker is not None or due < FOREVER or waits(tx, after):
+                continue
+            if sure or not serial_busy(tx, serial):
                 _release(tx, identifier, at)
+
+
+def serial_busy(tx: Tx, serial: str) -> bool:
+    """Whether a job of the serial value is claimable or held."""
+    return bool(tx.query(Q.serial_busy, {"serial": serial, "forever": FOREVER}))
 
 
 def _release(tx: Tx, identifier: int, due: int) -> None:
     tx.query(Q.release, {"id": identifier, "due": due, "forever": FOREVER})
 
 
-def _waits(tx: Tx, after: int | None) -> bool:
+def waits(tx: Tx, after: int | None) -> bool:
+    """Whether the job that has to be done first may still be done."""
     if after is None:
         return False
     state = tx.query(Q.state_of, {"id": after})
-    return bool(state) and state[0][0] != "done"
+    return bool(state) and state[0][0] in {"open", "failed"}
 
 
 def _short(error: str | None) -> str | None:

@@ -232,15 +232,19 @@ class Worker:
         """Run what is due now and return when the next thing is; for tests in virtual time."""
         self._loop = asyncio.get_running_loop()
         self._rung = True
-        while True:
-            await self._one_round()
-            if self._attempts or self._endings:
-                if not self._endings:
-                    await self._sleep(SWEEP_SECONDS)
-                    self._sweep()
-                continue
-            if not self._rung and self._hungry.isdisjoint(self._free()):
-                return self._next_due
+        self.engine.local_bells.append(self.ring)
+        try:
+            while True:
+                await self._one_round()
+                if self._attempts or self._endings:
+                    if not self._endings:
+                        await self._sleep(SWEEP_SECONDS)
+                        self._sweep()
+                    continue
+                if not self._rung and self._hungry.isdisjoint(self._free()):
+                    return self._next_due
+        finally:
+            self.engine.local_bells.remove(self.ring)
 
     def _keeper(self) -> Keeper:
         keeper = Keeper(
@@ -384,7 +388,7 @@ class Worker:
             excuse(tx, turn.excused)
         if turn.progress:
             tx.bulk(Q.progress, turn.progress)
-        if self._frees_others(turn):
+        if self._frees_others(turn, settled):
             tx.query(Q.notify, {"word": "due"})
         if turn.want is None:
             return TurnResult(settled, None, [], [], [])
@@ -417,7 +421,7 @@ class Worker:
             self._tell_settled(ending, written)
         for ending in result.recovered:
             self.engine.tell(LeaseRecovered(ending.id, ending.worker, ending.kind == "crashed"))
-        if result.recovered or self._frees_others(turn):
+        if result.recovered or self._frees_others(turn, result.settled):
             self.engine.ring()
         if result.claim is None or turn.want is None:
             return
@@ -431,11 +435,13 @@ class Worker:
         for job_id, fence, why in result.marked:
             self._interrupt(job_id, fence, why)
 
-    def _frees_others(self, turn: Turn) -> bool:
+    def _frees_others(self, turn: Turn, settled: Sequence[Ending | None]) -> bool:
         """Whether what ended may have made something claimable, here or elsewhere."""
         limits = self.engine.registry
-        return any(ending.effects or ending.kind != "done" for ending in turn.endings) or (
-            bool(turn.endings) and bool(limits.queue_limits or limits.task_limits())
+        if turn.endings and (limits.queue_limits or limits.task_limits()):
+            return True
+        return any(ending.effects or ending.kind != "done" for ending in turn.endings) or any(
+            ended is not None and ended.frees for ended in settled
         )
 
     async def _after_error(self, turn: Turn, error: Error) -> None:
