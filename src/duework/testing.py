@@ -19,7 +19,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -28,9 +28,10 @@ from duework.app import App
 from duework.clock import VirtualClock
 from duework.db.database import Database, Tx
 from duework.db.queries import Statement
-from duework.db.writer import Writer
+from duework.db.writer import Request, Writer
 from duework.durations import Duration, Moment, milliseconds, moment
 from duework.handles import Job
+from duework.kernel.engine import Engine
 from duework.kernel.worker import Worker
 
 T = TypeVar("T")
@@ -149,8 +150,10 @@ class Harness:
         if self._worker is None:
             self._worker = Worker(self.app.engine, self.app.settings)
             self._worker._dead.update(self._lost)  # noqa: SLF001 - ours
-            self._lost.clear()
-        return await self._worker.run_until_idle()
+        due = await self._worker.run_until_idle()
+        # Not before: whoever finds them dead may die itself before it has written that down.
+        self._lost.clear()
+        return due
 
     # --- crashes
 
@@ -163,22 +166,13 @@ class Harness:
         if at is None:
             self._abandon()
             return True
-        engine = self.app.engine
-        kept = engine.writer
-        fuse = Fuse(engine.database, at)
-        engine.writer = DoomedWriter(fuse)
-        crashed = False
-        try:
-            self._on_loop(self._drain_or_crash(fuse))
-        except WorkerCrashed:
-            crashed = True
-        finally:
-            engine.writer.close()
-            engine.writer = kept
-        self.statements = fuse.count
-        if crashed:
-            self._abandon()
-        return crashed
+        with doomed(self.app.engine, at) as fuse:
+            with contextlib.suppress(WorkerCrashed):
+                self._on_loop(self._drain_or_crash(fuse))
+            self.statements = fuse.count
+            if fuse.blown:
+                self._abandon()
+        return fuse.blown
 
     async def _drain_or_crash(self, fuse: Fuse) -> None:
         draining = asyncio.create_task(self._drain())
@@ -266,12 +260,37 @@ async def _end_everything() -> None:
         await asyncio.wait(others, timeout=1)
 
 
+@contextlib.contextmanager
+def doomed(engine: Engine, at: int) -> Iterator[Fuse]:
+    """Everything written in this block goes through a writer that is lost before statement `at`."""
+    before, fuse = engine.writer, Fuse(engine.database, at)
+    engine.writer = lost = DoomedWriter(fuse)
+    try:
+        yield fuse
+    finally:
+        lost.close()
+        # A process that is gone leaves no transaction open.
+        fuse.rollback(None)
+        engine.writer = before
+
+
 class DoomedWriter(Writer):
-    """The writer of a process that is about to be lost; its thread ends without a word."""
+    """A writer whose thread ends with its process, without a word."""
 
     def _serve(self) -> None:
         with contextlib.suppress(WorkerCrashed):
             super()._serve()
+
+    def _settle_group(self, group: list[Request]) -> None:
+        try:
+            super()._settle_group(group)
+        except WorkerCrashed as crash:
+            # Whoever waits in a thread must not wait for ever; whatever it does next is lost too.
+            for request in [*group, *self._waiting]:
+                request.error = crash
+                if request.done is not None:
+                    request.done.set()
+            raise
 
 
 class Fuse:
@@ -308,8 +327,9 @@ class Fuse:
         self._real.commit(tx._real if isinstance(tx, FusedTx) else tx)  # noqa: SLF001 - ours
         self.step()
 
-    def rollback(self, tx: Tx) -> None:
-        self._real.rollback(tx._real if isinstance(tx, FusedTx) else tx)  # noqa: SLF001 - ours
+    def rollback(self, tx: Tx | None) -> None:
+        real: Any = tx._real if isinstance(tx, FusedTx) else tx  # noqa: SLF001 - ours
+        self._real.rollback(real)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)

@@ -282,15 +282,16 @@ def test_a_job_after_a_failed_one_waits_until_that_is_revived_and_done(kernel: K
     assert [each.id for each in kernel.claim("greet")] == [second.id]
 
 
-def test_a_job_after_a_failed_one_that_is_not_kept_is_cancelled(kernel: Kernel) -> None:
+def test_a_failed_job_that_would_not_be_kept_stays_while_another_waits_for_it(
+    kernel: Kernel,
+) -> None:
     [first] = kernel.enqueue(kernel.new())
     [second] = kernel.enqueue(kernel.new(after=first.id))
     [held] = kernel.claim("greet")
 
     kernel.settle(kernel.ending(held, "failed", error="no", keep=0))
 
-    assert [row.id for row in kernel.rows()] == [second.id]
-    assert kernel.row(second.id).state == "cancelled"
+    assert [kernel.row(each.id).state for each in (first, second)] == ["failed", "open"]
 
 
 def test_a_job_after_a_cancelled_one_is_cancelled_and_so_is_what_waits_for_it(

@@ -18,9 +18,10 @@ JobId = NewType("JobId", int)
 State = Literal["open", "done", "failed", "cancelled"]
 Phase = Literal["waiting", "ready", "running", "expired", "done", "failed", "cancelled"]
 
-# Every change of state there is: (verb, from, to). The diagram and the tests are checked against it.
+# Every change of a row there is: (verb, from, to). The diagram and the tests are checked against it.
 TRANSITIONS: tuple[tuple[str, State | None, State | None], ...] = (
     ("enqueue", None, "open"),
+    ("enqueue", "open", "open"),
     ("claim", "open", "open"),
     ("extend", "open", "open"),
     ("settle", "open", "open"),
@@ -28,6 +29,7 @@ TRANSITIONS: tuple[tuple[str, State | None, State | None], ...] = (
     ("settle", "open", "failed"),
     ("settle", "open", "cancelled"),
     ("settle", "open", None),
+    ("cancel", "open", "open"),
     ("cancel", "open", "cancelled"),
     ("revive", "failed", "open"),
     ("revive", "cancelled", "open"),
@@ -120,6 +122,8 @@ class Ending(msgspec.Struct, frozen=True):
     started: int | None = None
     # How long the settled row is kept: None is for ever, 0 deletes it at once.
     keep: int | None = KEEP
+    # The same if somebody wanted it cancelled meanwhile.
+    keep_cancelled: int | None = KEEP
     # A crash of an attempt that had a process of its own.
     alone: bool = False
     # Rows of schedules and pruning are never given up.

@@ -86,3 +86,20 @@ where j.id = e.id and j.fence = e.fence and j.worker = e.worker
 -- name: notify
 -- Differs: PostgreSQL carries the hint itself, once the transaction commits.
 select pg_notify('duework', :word)
+
+-- name: claim
+-- Differs: a subquery with a limit may be run more than once by a join, and lock more than it should;
+-- materialized it runs once, and skips what others are claiming at this moment.
+with taken as materialized (
+    select id from duework_job
+    where lane = :lane and state = 'open' and worker is null and due <= :now
+    order by due, id
+    limit :wanted
+    for update skip locked
+)
+update duework_job j
+set due = :until, worker = :worker, fence = j.fence + 1
+from taken
+where j.id = taken.id
+returning j.id, j.fence, j.lane, j.task, j.payload, j.checksum, j.at, j.failures, j.crashes, j.key,
+          j.expires, j.serial, j.owner

@@ -18,7 +18,7 @@ from duework.ids import Ids
 from duework.kernel.job import Enqueued, Held, JobId, NewJob, Reaction
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.report import storable
-from duework.kernel.settle import cancel_waiting, held, serial_busy, wake_serials
+from duework.kernel.settle import cancel_waiting, held, serial_busy, waits, wake_serials
 
 # The most rows that one transaction of an operator's verb touches.
 CHUNK = 1000
@@ -91,14 +91,14 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
             "lane": lane,
             "payload": job.payload,
             "checksum": checksum(identifier, task, job.payload),
-            "due": job.at,
             "at": job.at,
             "expires": job.expires,
             "forever": FOREVER,
         }
         tx.query(Q.replace, values)
     elif worker is not None and job.again:
-        tx.query(Q.ask_again, {"id": identifier, "payload": job.payload})
+        values = {"id": identifier, "payload": job.payload, "expires": job.expires}
+        tx.query(Q.ask_again, values)
     return Enqueued(JobId(identifier), existed=True)
 
 
@@ -126,8 +126,10 @@ def cancel(
     """
     rows = _locked(tx, wanted)
     answers: list[str] = []
+    spread = False
     for identifier in wanted:
-        row = rows.get(identifier)
+        # One that was cancelled before may have taken this one with it.
+        row = held(tx, [identifier]).get(identifier) if spread else rows.get(identifier)
         if row is None:
             raise NotFound(f"there is no job {identifier}")
         if row.state != "open":
@@ -138,6 +140,8 @@ def cancel(
         else:
             cancel_waiting(tx, row, why, now=now, lanes=lanes, react=react)
             answers.append("cancelled")
+            row.state = "cancelled"
+            spread = spread or bool(row.linked)
     if "cancelling" in answers:
         tx.query(Q.notify, {"word": "marked"})
     return answers
@@ -162,7 +166,12 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
         ):
             message = f"job {identifier} cannot be revived: its key {row.key!r} is held by job {taken[0][0]}"
             raise Conflict(message)
-        due = FOREVER if row.serial is not None and serial_busy(tx, row.serial) else now
+        due = now
+        if waits(tx, row.after):
+            tx.query(Q.link, {"id": row.after})
+            due = FOREVER
+        elif row.serial is not None and serial_busy(tx, row.serial):
+            due = FOREVER
         values = (
             *("open", due, row.lane, 0, 0, None, row.error),
             *(row.payload, row.checksum, None, None, None, row.id),
@@ -171,6 +180,7 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
         # It was done when they were enqueued; now they wait for it once more.
         if not row.linked and tx.query(Q.waiting_for, {"job": row.id}):
             tx.query(Q.link, {"id": row.id})
+        row.state = "open"
         answers.append("revived")
     return answers
 

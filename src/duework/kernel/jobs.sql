@@ -57,12 +57,12 @@ where task = :task and key = :key and state = 'open' and key is not null
 -- A job that waits for another one, or for its turn, goes on waiting.
 update duework_job
 set lane = :lane, payload = :payload, checksum = :checksum, at = :at, expires = :expires,
-    due = case when due >= :forever then due else :due end
+    due = case when due >= :forever then due else :at end
 where id = :id and state = 'open' and worker is null
 
 -- name: ask_again
 update duework_job
-set again = :payload, linked = 1
+set again = :payload, expires = :expires, linked = 1
 where id = :id and state = 'open' and worker is not null
 
 -- name: link
@@ -77,18 +77,11 @@ select state from duework_job where id = :id
 select value from json_each(:serials) where false
 
 -- name: serial_head
--- The first open job of a serial value: the only one of them that may be claimable.
+-- The job of a serial value that is claimable or held; if there is none, the first that is parked.
 select id, after, due, at, worker
 from duework_job
 where serial = :serial and state = 'open' and serial is not null
-order by id
-limit 1
-
--- name: serial_active
--- Whether one of a serial value may be claimed, or runs.
-select id
-from duework_job
-where serial = :serial and state = 'open' and serial is not null and due < :forever
+order by due, id
 limit 1
 
 -- name: lanes
@@ -125,7 +118,6 @@ where id in (
     where lane = :lane and state = 'open' and worker is null and due <= :now
     order by due, id
     limit :wanted
-    /*+ for update skip locked */
 )
 returning id, fence, lane, task, payload, checksum, at, failures, crashes, key, expires, serial,
           owner
@@ -206,7 +198,10 @@ where id = :id
 delete from duework_job where id = :id
 
 -- name: mark
-update duework_job set marked = :why, linked = 1 where id = :id and worker is not null
+-- What was asked for before, a second run included, is not wanted any more.
+update duework_job
+set marked = :why, again = null, linked = 1
+where id = :id and worker is not null
 
 -- name: release
 -- A parked job may be claimed from :due on.

@@ -54,11 +54,13 @@ class Lanes:
         return {name: self.number(tx, name) for name in ordered}
 
     def name(self, tx: Tx, number: int) -> LaneName:
-        if number not in self._names:
-            for lane in self.all(tx):
-                self._names[lane.id] = lane.name
+        if (known := self._names.get(number)) is not None:
+            return known
+        found = {lane.id: lane.name for lane in self.all(tx)}
+        # Not before the commit: a lane made by a transaction that is undone leaves its number.
+        tx.after_commit.append(partial(self._names.update, found))
         # A row whose lane is not there was damaged; it must not stop the others.
-        return self._names.get(number, LaneName("lost", "lost"))
+        return found.get(number, LaneName("lost", "lost"))
 
     def all(self, tx: Tx) -> list[Lane]:
         """Every lane there is, with the due time of its first job that nobody holds."""

@@ -145,7 +145,7 @@ class Runner:
 
     def release(self, job: Claimed, now: int) -> Ending:
         """Hand it back as it was: no failure, due at once."""
-        return self._ending(job, "released", None, now)
+        return self._ending(job, "released", self._registry.get(job.task), now)
 
     def _done(self, attempt: Attempt, value: Any, now: int) -> Ending:
         try:
@@ -206,6 +206,7 @@ class Runner:
             *(job.id, job.fence, self._worker, kind),
             started=attempt.started if attempt else None,
             keep=keep,
+            keep_cancelled=KEEP if task is None else task.keep_ms,
             immortal=task is not None and task.policy.immortal,
             watched=watched,
             **more,

@@ -18,7 +18,7 @@ from duework.clock import FOREVER, monotonic
 from duework.codec import checksum, encode
 from duework.db.database import Retryable, Tx
 from duework.errors import DatabaseError
-from duework.kernel.job import KEEP, POISON, Ending, Held, JobId, LaneName, Reaction, State
+from duework.kernel.job import POISON, Ending, Held, JobId, LaneName, Reaction, State
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.report import describe, storable
 
@@ -45,17 +45,31 @@ def settle(
         else:
             slow += _not_yet(tx, kept, answers)
     if gone:
-        if tx.bulk(Q.settle_gone, [(e.id, e.fence, e.worker) for e in gone]) == len(gone):
-            answers.update((e.id, e) for e in gone)
-        else:
-            # A row that is gone was deleted by the statement above: nobody else deletes held rows.
-            left = held(tx, [e.id for e in gone], lock=False)
-            answers.update((e.id, e) for e in gone if e.id not in left)
-            slow += [e for e in gone if e.id in left]
-        tx.query(Q.delete_orphans, {"ids": [e.id for e in gone]})
+        slow += _settle_gone(tx, gone, answers)
     if slow:
         _settle_slowly(tx, slow, answers, now=now, lanes=lanes, react=react)
     return [answers[e.id] for e in endings]
+
+
+def _settle_gone(
+    tx: Tx, endings: Sequence[Ending], answers: dict[JobId, Ending | None]
+) -> list[Ending]:
+    """Delete what is not kept, with its history; returns the endings that need a closer look."""
+    # Looked at before, since a row that is missing afterwards may have been missing all along.
+    rows = held(tx, [e.id for e in endings])
+    ours = [e for e in endings if _plainly_ours(rows.get(e.id), e)]
+    tx.bulk(Q.settle_gone, [(e.id, e.fence, e.worker) for e in ours])
+    tx.query(Q.delete_attempts, {"ids": [e.id for e in ours]})
+    answers.update((e.id, e) for e in ours)
+    return [e for e in endings if e.id not in answers]
+
+
+def _plainly_ours(row: Held | None, ending: Ending) -> bool:
+    return row is not None and _still_ours(row, ending) and not row.linked
+
+
+def _still_ours(row: Held, ending: Ending) -> bool:
+    return row.fence == ending.fence and row.worker == ending.worker
 
 
 def _plain(ending: Ending) -> bool:
@@ -103,7 +117,7 @@ def _settle_slowly(
     rows = held(tx, ids)
     for ending in sorted(endings, key=lambda e: e.id):
         row = rows.get(ending.id)
-        if row is None or row.fence != ending.fence or row.worker != ending.worker:
+        if row is None or not _still_ours(row, ending):
             answers[ending.id] = None
         else:
             ended = _settle_one(tx, row, ending, now=now, lanes=lanes, react=react)
@@ -173,7 +187,7 @@ def apply(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: R
         _record(tx, row, ending, now=now, lanes=lanes)
     change = _changed(tx, row, ending, now=now, lanes=lanes)
     state: State = change[0]
-    if state != "open" and ending.keep == 0:
+    if state != "open" and ending.keep == 0 and not _is_waited_for(tx, row, state):
         tx.query(Q.delete_attempts, {"ids": [row.id]})
         tx.bulk(Q.delete, [(row.id,)])
     else:
@@ -184,8 +198,7 @@ def apply(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: R
     if state != "open":
         if row.serial is not None:
             wake_serials(tx, [row.serial])
-        kept = ending.keep != 0
-        _tell_waiting(tx, row, state, kept=kept, now=now, lanes=lanes, react=react)
+        _tell_waiting(tx, row, state, now=now, lanes=lanes, react=react)
 
 
 def _record(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> None:
@@ -198,11 +211,14 @@ def _record(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> Non
 
 def _as_wished(row: Held, ending: Ending) -> Ending:
     """A job marked for cancelling ends so, unless it was done before it noticed."""
-    if row.marked is None or ending.kind == "done":
-        return ending
-    # What is kept for ever of those is for the sake of the failure, which this is not.
-    keep = KEEP if ending.kind in {"failed", "crashed", "lost"} else ending.keep
-    return ending.but(kind="cancelled", error=row.marked, keep=keep)
+    if row.marked is not None and ending.kind != "done":
+        return ending.but(kind="cancelled", error=row.marked, keep=ending.keep_cancelled)
+    return ending
+
+
+def _is_waited_for(tx: Tx, row: Held, state: State) -> bool:
+    """A failed job stays while another waits for it: it may be revived and done yet."""
+    return state == "failed" and bool(row.linked) and bool(tx.query(Q.waiting_for, {"job": row.id}))
 
 
 def _alone(tx: Tx, row: Held, ending: Ending, lanes: Lanes) -> bool:
@@ -266,18 +282,18 @@ def _solitary(name: LaneName) -> LaneName:
 
 
 def _tell_waiting(
-    tx: Tx, row: Held, state: State, *, kept: bool, now: int, lanes: Lanes, react: Reaction
+    tx: Tx, row: Held, state: State, *, now: int, lanes: Lanes, react: Reaction
 ) -> None:
     """Jobs that wait for this one: released when it is done, cancelled with it, else left.
 
-    A failed one that is not kept can never be revived, so nothing is left to wait for.
+    A failed one may be revived and done yet.
     """
-    if not row.linked or (state == "failed" and kept):
+    if not row.linked or state == "failed":
         return
     for identifier, serial, at in tx.query(Q.waiting_for, {"job": row.id}):
-        if state != "done":
+        if state == "cancelled":
             waiting = held(tx, [identifier])[identifier]
-            why = f"job {row.id}, which it waited for, {'was ' * (state == 'cancelled')}{state}"
+            why = f"job {row.id}, which it waited for, was cancelled"
             cancel_waiting(tx, waiting, why, now=now, lanes=lanes, react=react)
         elif serial is None:
             _release(tx, identifier, at)
@@ -286,21 +302,19 @@ def _tell_waiting(
 
 
 def wake_serials(tx: Tx, serials: Sequence[str]) -> None:
-    """Make the first open job of each serial value claimable, unless it waits for another job.
+    """Make the first parked job of each serial value claimable, if no other of it is or runs.
 
-    The first one need not be the one that runs: a revived job goes to its old place in the line.
+    The first one need not be the newest to wait: a revived job goes to its old place in the line.
     """
     for serial in serials:
-        if serial_busy(tx, serial):
-            continue
         for identifier, after, due, at, worker in tx.query(Q.serial_head, {"serial": serial}):
-            if worker is None and due >= FOREVER and not _waits(tx, after):
+            if worker is None and due >= FOREVER and not waits(tx, after):
                 _release(tx, identifier, at)
 
 
 def serial_busy(tx: Tx, serial: str) -> bool:
-    """Whether a job of the serial value runs or may be claimed."""
-    return bool(tx.query(Q.serial_active, {"serial": serial, "forever": FOREVER}))
+    """Whether a job of the serial value is claimable or held."""
+    return any(due < FOREVER for _, _, due, _, _ in tx.query(Q.serial_head, {"serial": serial}))
 
 
 def _release(tx: Tx, identifier: int, due: int) -> None:
@@ -309,11 +323,12 @@ def _release(tx: Tx, identifier: int, due: int) -> None:
     tx.query(Q.notify, {"word": "due"})
 
 
-def _waits(tx: Tx, after: int | None) -> bool:
+def waits(tx: Tx, after: int | None) -> bool:
+    """Whether the job that has to be done first may still be done."""
     if after is None:
         return False
     state = tx.query(Q.state_of, {"id": after})
-    return bool(state) and state[0][0] != "done"
+    return bool(state) and state[0][0] in {"open", "failed"}
 
 
 def _short(error: str | None) -> str | None:

@@ -49,7 +49,7 @@ create index duework_job_leased on duework_job (due, lane) where worker is not n
 create index duework_job_kept on duework_job (due) where state <> 'open';
 create index duework_job_failed on duework_job (id) where state = 'failed';
 create unique index duework_job_key on duework_job (task, key) where state = 'open' and key is not null;
-create index duework_job_serial on duework_job (serial, id) where state = 'open' and serial is not null;
+create index duework_job_serial on duework_job (serial, due) where state = 'open' and serial is not null;
 create index duework_job_after on duework_job (after) where state = 'open' and after is not null;
 create index duework_job_marked on duework_job (worker) where marked is not null and worker is not null;
 

@@ -1,0 +1,389 @@
+"""The kernel again, in plain dicts: slow, without lanes' cleverness, easy to believe.
+
+Every verb mirrors one of `duework.kernel`, takes the time from `now` and works on dicts only. A
+refused verb changes nothing. `seen` collects every (verb, from, to) that happened to a row.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from duework.clock import FOREVER
+from duework.kernel.job import KEEP, POISON, NewJob
+
+Row = dict[str, Any]
+SECOND = 1000
+COLUMNS = (
+    *("lane", "task", "key", "state", "due", "at", "fence", "worker", "failures", "crashes"),
+    *("payload", "result", "error", "expires", "serial", "after", "again", "marked", "settled"),
+)
+
+
+class Refused(Exception):
+    """The verb is not allowed here; its name is that of the kernel's error."""
+
+
+class Model:
+    def __init__(self, now: int, lease: int) -> None:
+        self.now, self.lease, self.last = now, lease, 0
+        self.jobs: dict[int, Row] = {}
+        self.attempts: dict[tuple[int, int], tuple[Any, ...]] = {}
+        self.once: dict[tuple[str, str], tuple[int, int]] = {}
+        self.lanes: dict[tuple[str, str, int, int], Row] = {}
+        self.paused: set[str] = set()
+        self.events: list[tuple[int, str]] = []
+        self.seen: set[tuple[str, str | None, str | None]] = set()
+
+    def run(self, verb: str, *args: Any, **more: Any) -> Any:
+        """Call a verb; a refusal undoes it."""
+        last, before = self.last, copy.deepcopy(self.__dict__)
+        try:
+            answer = getattr(self, verb)(*args, **more)
+        except Refused as refusal:
+            self.__dict__.update(before)
+            self.last = last
+            return f"refused: {refusal}"
+        was: dict[int, Row] = before["jobs"]
+        for job in was.keys() | self.jobs.keys():
+            old, new = was.get(job), self.jobs.get(job)
+            if old != new:
+                states = (old and old["state"], new and new["state"])
+                self.seen.add((self._blame(verb, old, new), *states))
+        return answer
+
+    @staticmethod
+    def _blame(verb: str, old: Row | None, new: Row | None) -> str:
+        """Which of the table's verbs changed the row, where one verb contains others."""
+        if verb == "claim" and new is not None and new["state"] == "cancelled":
+            return "settle" if old is not None and old["fence"] < new["fence"] else "cancel"
+        if verb in {"settle", "recover", "claim"} and new and old and old["worker"] is None:
+            # Released, or cancelled with the job that it waited for.
+            return "claim" if verb == "claim" else "cancel" if new["state"] != "open" else "settle"
+        return "settle" if verb == "recover" else verb
+
+    # --- enqueue
+
+    def enqueue(self, new: list[NewJob]) -> list[tuple[int, bool]]:
+        names = {(n.lane.queue, n.lane.task, n.lane.priority, 0) for n in new}
+        for name in sorted(names):
+            self._lane(name)
+        ids = list(range(self.last + 1, self.last + len(new) + 1))
+        self.last += len(new)
+        answers: dict[int, tuple[int, bool]] = {}
+        # Keyed ones last, by their key; which is first matters to those that name the same job.
+        keys = {n: (job.key is not None, job.key or "", n) for n, job in enumerate(new)}
+        for place in sorted(keys, key=keys.__getitem__):
+            answers[place] = self._enqueue(new[place], ids[place])
+        for serial in {n.serial for n in new if n.serial}:
+            self._wake(serial)
+        return [answers[place] for place in range(len(new))]
+
+    def _enqueue(self, new: NewJob, drawn: int) -> tuple[int, bool]:
+        lane = (new.lane.queue, new.lane.task, new.lane.priority, 0)
+        task, name = new.lane.task, (new.lane.task, new.key or "")
+        if new.once_until is not None:
+            if name in self.once and self.once[name][1] > self.now:
+                return self.once[name][0], True
+            self.once[name] = (drawn, new.once_until)
+        due = self._first_due(new)
+        if (job := self._holder(task, new.key)) is not None:
+            row = self.jobs[job]
+            if new.once_until is not None:
+                self.once[name] = (job, self.once[name][1])
+            if row["worker"] is None and new.replace:
+                row |= {"lane": lane, "payload": new.payload}
+                row |= {"at": new.at, "expires": new.expires}
+                row["due"] = FOREVER if row["due"] == FOREVER else new.at
+            elif row["worker"] is not None and new.again:
+                row |= {"again": new.payload, "expires": new.expires}
+            return job, True
+        self.jobs[drawn] = dict.fromkeys(COLUMNS) | {
+            "lane": lane,
+            "task": task,
+            "key": new.key,
+            "state": "open",
+            "due": due,
+            "at": new.at,
+            "payload": new.payload,
+            "expires": new.expires,
+            "serial": new.serial,
+            "after": new.after,
+            "fence": 0,
+            "failures": 0,
+            "crashes": 0,
+        }
+        return drawn, False
+
+    def _first_due(self, new: NewJob) -> int:
+        if new.after is not None:
+            if new.after not in self.jobs:
+                raise Refused("NotFound")
+            if self.jobs[new.after]["state"] == "cancelled":
+                raise Refused("Conflict")
+            if self.jobs[new.after]["state"] != "done":
+                return FOREVER
+        return new.at if new.serial is None else FOREVER
+
+    def _holder(self, task: str, key: str | None) -> int | None:
+        """The open job that has the key."""
+        for job, row in self.jobs.items():
+            if key is not None and (row["task"], row["key"], row["state"]) == (task, key, "open"):
+                return job
+        return None
+
+    def _lane(self, name: tuple[str, str, int, int]) -> None:
+        if name not in self.lanes:
+            paused = bool(self.paused & {name[0], "*"})
+            self.lanes[name] = {"id": len(self.lanes) + 1, "due": FOREVER if paused else 0}
+
+    # --- claim, extend, recover
+
+    def claim(self, worker: int, tasks: set[str], free: int, limits: dict[str, int]) -> Any:
+        taken, alone, full = [], 1, False
+        room = {
+            task: limit
+            - sum(1 for row in self.jobs.values() if row["worker"] and row["task"] == task)
+            for task, limit in limits.items()
+        }
+        ready = {n: (-n[2], self._head(n), self.lanes[n]["id"]) for n in self._ready(tasks)}
+        for name in sorted(ready, key=ready.__getitem__):
+            wanted = min(free, alone if name[3] else free, room.get(name[1], free))
+            due = sorted(
+                (row["due"], job) for job, row in self.jobs.items() if self._open(row, name)
+            )
+            found = [job for when, job in due if when <= self.now][: max(0, wanted)]
+            free, alone = free - len(found), alone - len(found) * name[3]
+            room = {task: left - len(found) * (task == name[1]) for task, left in room.items()}
+            for job in found:
+                row = self.jobs[job]
+                row |= {"worker": worker, "fence": row["fence"] + 1, "due": self.now + self.lease}
+            taken += sorted((self.jobs[job]["at"], job) for job in found)
+            full = full or len(found) == max(0, wanted)
+        late = [j for _, j in taken if (self.jobs[j]["expires"] or FOREVER) <= self.now]
+        for job in sorted(late):
+            self._end(job, "cancelled", error="it expired before it could start", keep=KEEP)
+        heads = [
+            max(head, lane["due"])
+            for name, lane in self.lanes.items()
+            if name[1] in tasks and (head := self._head(name)) is not None
+        ]
+        leases = [max(row["due"], self.now + 1) for row in self.jobs.values() if row["worker"]]
+        later = min([when for when in heads if when > self.now] + leases, default=FOREVER)
+        # Where slots or limits ran out, it is their end that says when to look again.
+        return [
+            (j, self.jobs[j]["fence"]) for _, j in taken if j not in late
+        ], None if full else later
+
+    def _open(self, row: Row, lane: tuple[str, str, int, int]) -> bool:
+        return row["lane"] == lane and row["state"] == "open" and row["worker"] is None
+
+    def _head(self, lane: tuple[str, str, int, int]) -> int | None:
+        return min(
+            (row["due"] for row in self.jobs.values() if self._open(row, lane)), default=None
+        )
+
+    def _ready(self, tasks: set[str]) -> list[tuple[str, str, int, int]]:
+        return [
+            name
+            for name, lane in self.lanes.items()
+            if name[1] in tasks
+            and (head := self._head(name)) is not None
+            and max(head, lane["due"]) <= self.now
+        ]
+
+    def extend(self, leases: list[tuple[int, int]], worker: int) -> list[int]:
+        for job, fence in leases:
+            if self._ours(job, fence, worker):
+                self.jobs[job]["due"] = self.now + self.lease
+        return [job for job, fence in leases if not self._ours(job, fence, worker)]
+
+    def _ours(self, job: int, fence: int, worker: int) -> bool:
+        row = self.jobs.get(job)
+        return row is not None and (row["fence"], row["worker"]) == (fence, worker)
+
+    def recover(self, *, crashed: bool, dead: set[int], take_over: bool) -> list[tuple[int, str]]:
+        over = {
+            j
+            for j, row in self.jobs.items()
+            if row["worker"] and (row["worker"] in dead or (take_over and row["due"] <= self.now))
+        }
+        ended = []
+        for job in sorted(over):
+            gone = crashed or self.jobs[job]["worker"] in dead
+            why = "its worker died" if gone else "its worker did not extend the lease in time"
+            self._end(job, "crashed" if gone else "lost", error=why, keep=None)
+            ended.append((job, "crashed" if gone else "lost"))
+        return ended
+
+    # --- settle
+
+    def settle(self, endings: list[Row]) -> list[str | None]:
+        """Endings have id, fence, worker, kind, due, result, error, keep, watched, broken, plain."""
+        answers: dict[int, str | None] = {}
+        # Plain ones first, as one statement; then the others, by id.
+        for e in sorted(endings, key=lambda e: e["id"]):
+            if not self._ours(e["id"], e["fence"], e["worker"]):
+                row = self.jobs.get(e["id"], {"state": None})
+                # Told twice that it is done, since the first answer was lost: it is.
+                twice = e["plain"] and row["state"] == "done" and row["fence"] == e["fence"]
+                answers[e["id"]] = "done" if twice else None
+            elif e["broken"]:
+                answers[e["id"]] = "failed"
+                self._end(e["id"], "failed", error="an effect failed", watched=False, keep=None)
+            else:
+                answers[e["id"]] = e["kind"]
+                more = {name: e[name] for name in ("due", "result", "error", "keep", "watched")}
+                self._end(e["id"], e["kind"], **more)
+        return [answers[e["id"]] for e in endings]
+
+    def _end(
+        self,
+        job: int,
+        kind: str,
+        *,
+        due: int = 0,
+        result: str | None = None,
+        error: str | None = None,
+        keep: int | None = KEEP,
+        watched: bool = True,
+    ) -> None:
+        row = self.jobs[job]
+        if row["marked"] is not None and kind != "done":
+            kind, error, keep = "cancelled", row["marked"], KEEP
+        parked = row["worker"] is None and row["due"] == FOREVER
+        if kind in {"retry", "failed", "crashed", "lost"}:
+            outcome = "crashed alone" if kind == "crashed" and row["lane"][3] else kind
+            self.attempts[job, row["fence"]] = (outcome, row["worker"], None, self.now, error)
+        if kind not in {"snooze", "released", "lost"}:
+            row["error"] = None if kind == "done" else error
+        row["result"] = result if kind == "done" else row["result"]
+        row["failures"] += kind in {"retry", "failed"}
+        row["due"] = due if kind in {"retry", "snooze"} else self.now
+        state = kind if kind in {"done", "failed", "cancelled"} else "open"
+        final = state = self._crash(row) if kind == "crashed" else state
+        if state != "open" and row["again"] is not None:
+            state = "open"
+            row |= {"due": self.now, "failures": 0, "crashes": 0, "payload": row["again"]}
+        elif state != "open":
+            row |= {"settled": self.now, "due": FOREVER if keep is None else self.now + keep}
+        row |= {"state": state, "worker": None, "again": None, "marked": None}
+        if watched and final != "open":
+            self.events.append((job, final))
+        if state != "open":
+            self._follow(job, keep, parked=parked)
+
+    def _crash(self, row: Row) -> str:
+        alone = row["lane"][3]
+        row["crashes"] += alone
+        if alone and row["crashes"] >= POISON:
+            return "failed"
+        row["due"] += SECOND * 2 ** (row["crashes"] - 1) if alone else 0
+        row["lane"] = (*row["lane"][:3], 1)
+        self._lane(row["lane"])
+        return "open"
+
+    def _follow(self, job: int, keep: int | None, *, parked: bool) -> None:
+        """What a settled job means to others, and whether its row is kept."""
+        row = self.jobs[job]
+        waiting = [j for j, r in self.jobs.items() if r["after"] == job and r["state"] == "open"]
+        if keep == 0 and not (row["state"] == "failed" and waiting):
+            del self.jobs[job]
+            self.attempts = {k: v for k, v in self.attempts.items() if k[0] != job}
+        if row["serial"] is not None:
+            self._wake(row["serial"], sure=not parked)
+        for other in waiting if row["state"] != "failed" else []:
+            if self.jobs[other]["state"] != "open":
+                continue
+            if row["state"] == "cancelled":
+                why = f"job {job}, which it waited for, was cancelled"
+                self._end(other, "cancelled", error=why)
+            elif self.jobs[other]["serial"] is None:
+                self._release(other)
+            else:
+                self._wake(self.jobs[other]["serial"])
+
+    def _wake(self, serial: str, *, sure: bool = False) -> None:
+        """The first job of the value may go, unless one is on its way or it waits for another."""
+        busy = self._busy(serial)
+        mine = [j for j, r in self.jobs.items() if (r["serial"], r["state"]) == (serial, "open")]
+        assert not (sure and busy), "two jobs of one serial value were on their way"
+        if mine and not busy and not self._waits(self.jobs[min(mine)]):
+            self._release(min(mine))
+
+    def _busy(self, serial: str) -> bool:
+        """Whether a job of the serial value may be claimed or is held."""
+        return any(
+            (row["serial"], row["state"]) == (serial, "open")
+            and (row["worker"] is not None or row["due"] < FOREVER)
+            for row in self.jobs.values()
+        )
+
+    def _release(self, job: int) -> None:
+        if self.jobs[job]["due"] == FOREVER and self.jobs[job]["worker"] is None:
+            self.jobs[job]["due"] = self.jobs[job]["at"]
+
+    def _waits(self, row: Row) -> bool:
+        before = self.jobs.get(row["after"])
+        return before is not None and before["state"] in {"open", "failed"}
+
+    # --- operators
+
+    def cancel(self, wanted: list[int], why: str) -> list[str]:
+        answers = []
+        for job in wanted:
+            if job not in self.jobs:
+                raise Refused("NotFound")
+            row = self.jobs[job]
+            if row["state"] != "open":
+                answers.append(row["state"])
+            elif row["worker"] is not None:
+                row |= {"marked": why, "again": None}
+                answers.append("cancelling")
+            else:
+                self._end(job, "cancelled", error=why)
+                answers.append("cancelled")
+        return answers
+
+    def revive(self, wanted: list[int]) -> list[str]:
+        answers = []
+        for job in wanted:
+            if job not in self.jobs:
+                raise Refused("NotFound")
+            row = self.jobs[job]
+            if row["state"] == "open":
+                answers.append("open")
+                continue
+            if self._holder(row["task"], row["key"]) is not None:
+                raise Refused("Conflict")
+            busy = row["serial"] is not None and self._busy(row["serial"])
+            row |= {"state": "open", "failures": 0, "crashes": 0, "result": None, "settled": None}
+            row["due"] = FOREVER if busy or self._waits(row) else self.now
+            answers.append("revived")
+        return answers
+
+    def prune(self, chunk: int) -> int:
+        kept = {r["after"] for r in self.jobs.values() if r["state"] == "open"}
+        over = sorted(
+            (r["due"], j)
+            for j, r in self.jobs.items()
+            if r["state"] != "open"
+            and r["due"] <= self.now
+            and not (r["state"] == "failed" and j in kept)
+        )
+        gone = {job for _, job in over[:chunk]}
+        self.jobs = {j: r for j, r in self.jobs.items() if j not in gone}
+        self.attempts = {k: v for k, v in self.attempts.items() if k[0] not in gone}
+        self.once = {k: v for k, v in self.once.items() if v[1] > self.now}
+        return len(gone)
+
+    def pause(self, queue: str) -> None:
+        self.paused.add(queue)
+        for name, lane in self.lanes.items():
+            lane["due"] = FOREVER if queue in {"*", name[0]} else lane["due"]
+
+    def resume(self, queue: str) -> None:
+        self.paused.discard(queue)
+        for name, lane in self.lanes.items():
+            if queue in {"*", name[0]} and not self.paused & {"*", name[0]}:
+                lane["due"] = 0
