@@ -84,6 +84,7 @@ def emptied(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """An empty database; on PostgreSQL an emptied one, since making it takes longer than a test."""
     if kind == "sqlite":
         return f"sqlite:///{tmp_path / 'work.db'}"
+    assert kind == "postgres", "`kind` is the database; a test's own parameter needs another name"
     address: str = request.getfixturevalue("postgres_emptied")
     empty(address)
     return address

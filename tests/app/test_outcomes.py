@@ -402,15 +402,15 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("kind", [ValueError, Fail, Cancel, Retry])
+@pytest.mark.parametrize("raised", [ValueError, Fail, Cancel, Retry])
 def test_hostile_error_texts_are_stored_bounded_and_without_secrets(
-    harness: Harness, name: str, kind: type[Exception]
+    harness: Harness, name: str, raised: type[Exception]
 ) -> None:
     text = HOSTILE[name]
 
     @harness.app.task
     def work() -> None:
-        raise kind(text) if kind is not Retry else Retry("1s", text)
+        raise raised(text) if raised is not Retry else Retry("1s", text)
 
     job = work.enqueue()
     harness.drain()

@@ -47,6 +47,12 @@ def test_a_job_is_claimed_at_its_due_time_and_not_a_millisecond_before(kernel: K
     assert len(kernel.claim("greet")) == 1
 
 
+def test_a_job_that_is_due_does_not_take_along_the_next_of_its_lane(kernel: Kernel) -> None:
+    due, _ = kernel.enqueue(kernel.new(), kernel.new(at=kernel.now + 1))
+
+    assert [job.id for job in kernel.claim("greet")] == [due.id]
+
+
 def test_a_claim_takes_no_more_than_there_are_free_slots(kernel: Kernel) -> None:
     kernel.enqueue(*[kernel.new() for _ in range(5)])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from duework.clock import FOREVER
@@ -350,3 +352,28 @@ def test_two_workers_do_not_share_a_serial_value(kernel: Kernel) -> None:
     kernel.claim("greet")
 
     assert kernel.claim("greet", worker=OTHER) == []
+
+
+def test_of_callers_that_commit_together_the_one_that_fails_leaves_nothing(
+    kernel: Kernel,
+) -> None:
+    writer, errors = kernel.writer, []
+
+    def fail() -> None:
+        try:
+            kernel.enqueue(kernel.new("bad"), kernel.new("bad", after=4711))
+        except NotFound as error:
+            errors.append(error)
+
+    calls = [lambda: kernel.enqueue(kernel.new("good")), fail]
+    threads = [threading.Thread(target=call) for call in calls * 2]
+    with writer._busy:  # noqa: SLF001 - so that they meet in one group
+        for place, thread in enumerate(threads, 1):
+            thread.start()
+            while len(writer._waiting) < place:  # noqa: SLF001
+                thread.join(0.001)
+    for thread in threads:
+        thread.join()
+
+    assert len(errors) == 2
+    assert [row.task for row in kernel.rows()] == ["good", "good"]

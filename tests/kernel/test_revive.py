@@ -37,11 +37,11 @@ def test_the_history_of_a_revived_job_is_kept(kernel: Kernel) -> None:
     assert [tuple(row) for row in rows] == [(1, "no"), (2, "again")]
 
 
-@pytest.mark.parametrize("kind", ["done", "cancelled"])
-def test_done_and_cancelled_jobs_can_be_revived_too(kernel: Kernel, kind: str) -> None:
+@pytest.mark.parametrize("outcome", ["done", "cancelled"])
+def test_done_and_cancelled_jobs_can_be_revived_too(kernel: Kernel, outcome: str) -> None:
     [job] = kernel.enqueue(kernel.new())
     [held] = kernel.claim("greet")
-    kernel.settle(kernel.ending(held, kind))  # type: ignore[arg-type]
+    kernel.settle(kernel.ending(held, outcome))  # type: ignore[arg-type]
 
     assert kernel.revive(job.id) == ["revived"]
     assert kernel.row(job.id).state == "open"

@@ -70,11 +70,11 @@ def test_a_job_kept_for_ever_is_due_for_pruning_never(kernel: Kernel) -> None:
     assert kernel.row(held.id).due == FOREVER
 
 
-@pytest.mark.parametrize("kind", ["done", "failed", "cancelled"])
-def test_a_job_that_is_not_kept_is_deleted_at_its_settle(kernel: Kernel, kind: Any) -> None:
+@pytest.mark.parametrize("outcome", ["done", "failed", "cancelled"])
+def test_a_job_that_is_not_kept_is_deleted_at_its_settle(kernel: Kernel, outcome: Any) -> None:
     [held] = claimed(kernel)
 
-    [written] = kernel.settle(kernel.ending(held, kind, error="no", keep=0))
+    [written] = kernel.settle(kernel.ending(held, outcome, error="no", keep=0))
 
     assert written is not None
     assert kernel.rows() == []
@@ -91,11 +91,11 @@ def test_a_retry_counts_a_failure_and_waits(kernel: Kernel) -> None:
     assert (row.due, row.worker) == (kernel.now + 60_000, None)
 
 
-@pytest.mark.parametrize("kind", ["snooze", "released", "lost"])
-def test_being_put_off_handed_back_or_lost_counts_no_failure(kernel: Kernel, kind: Any) -> None:
+@pytest.mark.parametrize("outcome", ["snooze", "released", "lost"])
+def test_being_put_off_handed_back_or_lost_counts_no_failure(kernel: Kernel, outcome: Any) -> None:
     [held] = claimed(kernel)
 
-    kernel.settle(kernel.ending(held, kind, due=kernel.now))
+    kernel.settle(kernel.ending(held, outcome, due=kernel.now))
 
     row = kernel.row(held.id)
     assert (row.state, row.failures, row.crashes, row.due) == ("open", 0, 0, kernel.now)
@@ -113,15 +113,15 @@ def test_a_done_job_forgets_the_error_of_the_attempt_before(kernel: Kernel) -> N
 # --- the fence
 
 
-@pytest.mark.parametrize("kind", ["done", "retry", "snooze", "failed", "cancelled", "released"])
-def test_an_attempt_that_lost_its_fence_writes_nothing(notes: Kernel, kind: Any) -> None:
+@pytest.mark.parametrize("outcome", ["done", "retry", "snooze", "failed", "cancelled", "released"])
+def test_an_attempt_that_lost_its_fence_writes_nothing(notes: Kernel, outcome: Any) -> None:
     [old] = claimed(notes)
     notes.now += LEASE
     notes.recover(crashed=False)
     [new] = notes.claim("greet", worker=ME)
     before = notes.row(old.id)
 
-    ending = notes.ending(old, kind, due=1, error="late", effects=(note("late"),), watched=True)
+    ending = notes.ending(old, outcome, due=1, error="late", effects=(note("late"),), watched=True)
     answers = notes.settle(ending)
 
     assert answers == [None]
@@ -259,20 +259,20 @@ def test_an_effect_without_a_fallback_is_an_error_of_the_caller(notes: Kernel) -
 # --- reactions
 
 
-@pytest.mark.parametrize("kind", ["done", "failed", "cancelled"])
-def test_reactions_run_for_whatever_ends_a_job(kernel: Kernel, kind: Any) -> None:
+@pytest.mark.parametrize("outcome", ["done", "failed", "cancelled"])
+def test_reactions_run_for_whatever_ends_a_job(kernel: Kernel, outcome: Any) -> None:
     [held] = claimed(kernel)
 
-    kernel.settle(kernel.ending(held, kind, error="no", watched=True))
+    kernel.settle(kernel.ending(held, outcome, error="no", watched=True))
 
-    assert [(event.job, event.kind) for event in kernel.reacted] == [(held.id, kind)]
+    assert [(event.job, event.kind) for event in kernel.reacted] == [(held.id, outcome)]
 
 
-@pytest.mark.parametrize("kind", ["retry", "snooze", "released", "lost"])
-def test_no_reaction_runs_for_a_job_that_goes_on(kernel: Kernel, kind: Any) -> None:
+@pytest.mark.parametrize("outcome", ["retry", "snooze", "released", "lost"])
+def test_no_reaction_runs_for_a_job_that_goes_on(kernel: Kernel, outcome: Any) -> None:
     [held] = claimed(kernel)
 
-    kernel.settle(kernel.ending(held, kind, error="no", watched=True))
+    kernel.settle(kernel.ending(held, outcome, error="no", watched=True))
 
     assert kernel.reacted == []
 
