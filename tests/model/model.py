@@ -10,7 +10,7 @@ import copy
 from typing import Any
 
 from duework.clock import FOREVER
-from duework.kernel.job import KEEP, POISON, NewJob
+from duework.kernel.job import DAY, KEEP, POISON, NewJob
 
 Row = dict[str, Any]
 SECOND = 1000
@@ -230,7 +230,7 @@ class Model:
                 answers[e["id"]] = "done" if twice else None
             elif e["broken"]:
                 answers[e["id"]] = "failed"
-                self._end(e["id"], "failed", error="an effect failed", watched=False, keep=None)
+                self._end(e["id"], "failed", error="an effect failed", watched=False, keep=1000)
             else:
                 answers[e["id"]] = e["kind"]
                 more = {name: e[name] for name in ("due", "result", "error", "keep", "watched")}
@@ -292,7 +292,7 @@ class Model:
             self.attempts = {k: v for k, v in self.attempts.items() if k[0] != job}
         if row["serial"] is not None:
             self._wake(row["serial"], sure=not parked)
-        for other in waiting if row["state"] != "failed" else []:
+        for other in sorted(waiting) if row["state"] != "failed" else []:
             if self.jobs[other]["state"] != "open":
                 continue
             if row["state"] == "cancelled":
@@ -362,20 +362,17 @@ class Model:
             answers.append("revived")
         return answers
 
-    def prune(self, chunk: int) -> int:
-        kept = {r["after"] for r in self.jobs.values() if r["state"] == "open"}
-        over = sorted(
-            (r["due"], j)
-            for j, r in self.jobs.items()
-            if r["state"] != "open"
-            and r["due"] <= self.now
-            and not (r["state"] == "failed" and j in kept)
-        )
-        gone = {job for _, job in over[:chunk]}
-        self.jobs = {j: r for j, r in self.jobs.items() if j not in gone}
-        self.attempts = {k: v for k, v in self.attempts.items() if k[0] not in gone}
+    def prune(self) -> int:
+        waited_for = {r["after"] for r in self.jobs.values() if r["state"] == "open"}
+        settled = {j: r for j, r in self.jobs.items() if r["state"] != "open"}
+        over = {j for j, r in settled.items() if r["due"] <= self.now}
+        stay = {j for j in over & waited_for if settled[j]["state"] == "failed"}
+        for job in stay:
+            settled[job]["due"] = self.now + DAY
+        self.jobs = {j: r for j, r in self.jobs.items() if j not in over - stay}
+        self.attempts = {k: v for k, v in self.attempts.items() if k[0] not in over - stay}
         self.once = {k: v for k, v in self.once.items() if v[1] > self.now}
-        return len(gone)
+        return len(over - stay)
 
     def pause(self, queue: str) -> None:
         self.paused.add(queue)

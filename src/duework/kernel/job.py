@@ -37,6 +37,7 @@ TRANSITIONS: tuple[tuple[str, State | None, State | None], ...] = (
     ("prune", "done", None),
     ("prune", "cancelled", None),
     ("prune", "failed", None),
+    ("prune", "failed", "failed"),
 )
 
 # The third crash of an attempt that ran alone makes a job poison.

@@ -15,7 +15,7 @@ from duework.codec import checksum
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
 from duework.ids import Ids
-from duework.kernel.job import Enqueued, Held, JobId, NewJob, Reaction
+from duework.kernel.job import DAY, Enqueued, Held, JobId, NewJob, Reaction
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.report import storable
 from duework.kernel.settle import cancel_waiting, held, serial_busy, waits, wake_serials
@@ -237,7 +237,10 @@ def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: React
 
 def purge_queue(tx: Tx, queue: str, *, now: int, lanes: Lanes, react: Reaction) -> int:
     """Cancel a chunk of a queue's jobs that nobody runs; call again until it returns 0."""
-    found = [row[0] for row in tx.query(Q.of_queue, {"queue": queue, "wanted": CHUNK})]
+    found: list[int] = []
+    for lane, *_ in tx.query(Q.lanes_of, {"queues": [queue], "tasks": []}):
+        left = CHUNK - len(found)
+        found += [row[0] for row in tx.query(Q.of_lane, {"lane": lane, "wanted": left})]
     if found:
         cancel(tx, found, why="the queue was purged", now=now, lanes=lanes, react=react)
     return len(found)
@@ -245,7 +248,13 @@ def purge_queue(tx: Tx, queue: str, *, now: int, lanes: Lanes, react: Reaction) 
 
 def prune(tx: Tx, *, now: int, chunk: int = CHUNK) -> int:
     """Delete a chunk of settled rows whose retention has ended; returns how many."""
-    found = [row[0] for row in tx.query(Q.over, {"now": now, "wanted": chunk})]
+    found: list[int] = []
+    for identifier, state in tx.query(Q.over, {"now": now, "wanted": chunk}):
+        if state == "failed" and tx.query(Q.waiting_for, {"job": identifier}):
+            # It may be revived and done yet; without it, what waits would do so for ever.
+            tx.query(Q.keep_until, {"id": identifier, "due": now + DAY})
+        else:
+            found.append(identifier)
     if found:
         _delete(tx, found)
     tx.query(Q.delete_once, {"now": now})

@@ -318,10 +318,10 @@ limit :wanted
 select l.queue, l.task, l.priority, l.alone, l.due,
        (select count(*) from (select 1 from duework_job j
           where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now
-          limit :bound) ready) as ready,
+          order by j.due limit :bound) ready) as ready,
        (select count(*) from (select 1 from duework_job j
           where j.lane = l.id and j.state = 'open' and j.worker is null and j.due > :now
-          limit :bound) waiting) as waiting,
+          order by j.due limit :bound) waiting) as waiting,
        (select count(*) from duework_job j where j.worker is not null and j.lane = l.id) as running,
        (select min(j.due) from duework_job j
           where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now) as oldest
@@ -329,29 +329,32 @@ from duework_lane l
 order by l.queue, l.task, l.priority desc, l.alone
 
 -- name: count_failed
-select count(*) from (select 1 from duework_job where state = 'failed' limit :bound) failed
+select count(*) from (
+    select 1 from duework_job where state = 'failed' order by id limit :bound) failed
 
 -- name: count_kept
-select count(*) from (select 1 from duework_job where state <> 'open' limit :bound) kept
+-- In the order of its index, so that no planner thinks of walking through the table instead.
+select count(*) from (
+    select 1 from duework_job where state <> 'open' order by due limit :bound) kept
 
--- name: of_queue
--- Open jobs of a queue that nobody holds, a chunk at a time.
-select j.id
-from duework_lane l
-join duework_job j on j.lane = l.id
-where l.queue = :queue and j.state = 'open' and j.worker is null
+-- name: of_lane
+-- Open jobs of a lane that nobody holds, a chunk at a time.
+select id
+from duework_job
+where lane = :lane and state = 'open' and worker is null
+order by due, id
 limit :wanted
 
 -- name: over
--- Settled rows whose retention has ended; not a failed one that others wait for.
-select j.id from duework_job j
-where j.state <> 'open' and j.due <= :now
-  and (j.state <> 'failed' or not exists (
-    select 1 from duework_job w
-    where w.after = j.id and w.state = 'open' and w.after is not null))
-order by j.due
+-- Settled rows whose retention has ended.
+select id, state from duework_job
+where state <> 'open' and due <= :now
+order by due
 limit :wanted
 /*+ for update skip locked */
+
+-- name: keep_until
+update duework_job set due = :due where id = :id
 
 -- name: delete_jobs
 delete from duework_job where id in (select value from json_each(:ids))

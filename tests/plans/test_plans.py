@@ -1,0 +1,288 @@
+"""No hot statement walks through the job table, with a million rows in it.
+
+A third of the rows is done, a third is due in a far future, a third is due now and belongs to a task
+that nobody here knows; one known job is due behind all of them. What is counted is rows and pages and
+steps of the machine, not time. Statistics are as bad as they get (never analysed), then as good.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from duework.clock import FOREVER
+from duework.db.queries import Statement
+from duework.kernel.lanes import Q
+from tests.support.kernel import ME, START, Kernel
+from tests.support.postgres import Server
+
+pytestmark = pytest.mark.slow
+
+ROWS = 1_000_000
+KNOWN, UNKNOWN, LATER = 1, 2, 3
+
+NUMBERS = {
+    "sqlite": f"""(with recursive n(i) as (select 1 union all select i + 1 from n where i < {ROWS})
+                   select i from n) n""",
+    "postgres": f"generate_series(1, {ROWS}) as n(i)",
+}
+FILL = """
+    insert into duework_job (id, lane, task, state, due, at, payload, checksum, settled)
+    select i, i % 3 + 1,
+           case i % 3 when 0 then 'known' when 1 then 'unknown' else 'later' end,
+           case i % 3 when 0 then 'done' else 'open' end,
+           case i % 3 when 0 then :kept when 1 then i else :later + i end,
+           i, '[]', 0, case i % 3 when 0 then i end
+    from {numbers}"""
+
+LEASE = {"id": 7, "fence": 1, "worker": ME}
+ONE: dict[str, dict[str, Any]] = {
+    "claim": {"until": START, "worker": ME, "lane": KNOWN, "now": START, "wanted": 100},
+    "lanes": {},
+    "leases_over": {"now": START, "wanted": 500},
+    "leases_of": {"workers": [ME], "wanted": 500},
+    "next_lease_end": {},
+    "running": {},
+    "marked": {"worker": ME},
+    "held": {"ids": [1, 2, 3]},
+    "held_unlocked": {"ids": [1, 2, 3]},
+    "open_by_key": {"task": "known", "key": "k"},
+    "key_taken": {"task": "known", "key": "k"},
+    "serial_head": {"serial": "s"},
+    "serial_busy": {"serial": "s", "forever": FOREVER},
+    "waiting_for": {"job": 5},
+    "state_of": {"id": 5},
+    "over": {"now": START, "wanted": 1000},
+    "of_lane": {"lane": KNOWN, "wanted": 1000},
+    "count_failed": {"bound": 1000},
+    "count_kept": {"bound": 1000},
+    "summary": {"now": START, "bound": 1000},
+    "search": {
+        "before": 500,
+        "task": "",
+        "queue": "",
+        "key": "",
+        "phase": "",
+        "now": 1,
+        "wanted": 9,
+    },
+    "search_failed": {"before": 500, "task": "", "queue": "", "key": "", "wanted": 9},
+    "search_held": {"before": 9, "task": "", "queue": "", "key": "", "phase": "running", "now": 1}
+    | {"wanted": 9},
+    "jobs": {"ids": [1, 2, 3]},
+    "worker_gone": {"id": ME},
+    "release": {"id": 5, "due": 1, "forever": FOREVER},
+    "delete_jobs": {"ids": [1, 2]},
+}
+MANY: dict[str, dict[str, Any]] = {
+    "settle_done": {**LEASE, "due": START, "result": "null", "settled": START},
+    "settle_gone": LEASE,
+    "extend": {**LEASE, "until": START},
+    "progress": {**LEASE, "progress": "{}"},
+    "delete": {"id": 7},
+}
+# The index of leased rows is as small as what runs at this moment: it may be walked through.
+LEASED = "duework_job_leased"
+WALKS_LEASES = {
+    "marked",
+    "running",
+    "leases_of",
+    "worker_gone",
+    "search_held",
+    "summary",
+    "next_lease_end",
+}
+# These stop at a bound, in the order of their index.
+WALKS_IN_ORDER = {"count_failed": "duework_job_failed", "count_kept": "duework_job_kept"}
+WALKS_IN_ORDER |= {"search_failed": "duework_job_failed"}
+# Read also on connections whose plans are not pinned.
+READ = ["lanes", "next_lease_end", "marked", "summary", "count_failed", "count_kept", "search"]
+READ += ["search_failed", "search_held", "jobs"]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def crowded(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kernel]:
+    """A kernel with a million rows, which no test changes for good."""
+    if request.param == "sqlite":
+        folder: Path = tmp_path_factory.mktemp("plans")
+        with Kernel(f"sqlite:///{folder / 'crowded.db'}") as kernel:
+            yield filled(kernel)
+        return
+    running: Server = request.getfixturevalue("postgres")
+    # Nobody tells the planner anything in the meantime.
+    template = request.getfixturevalue("postgres_template")
+    url = running.create_database("crowded", template=template)
+    with Kernel(url) as kernel:
+        kernel.run(lambda tx: tx.write("alter table duework_job set (autovacuum_enabled = off)"))
+        # A third of the time to fill it.
+        kernel.run(lambda tx: tx.write("alter table duework_job set unlogged"))
+        yield filled(kernel)
+    running.drop_database("crowded")
+
+
+def filled(kernel: Kernel) -> Kernel:
+    lanes = [
+        {"id": KNOWN, "task": "known"},
+        {"id": UNKNOWN, "task": "unknown"},
+        {"id": LATER, "task": "later"},
+    ]
+    with kernel.database.transaction() as tx:
+        insert = (
+            "insert into duework_lane (id, queue, task, priority) values (:id, 'default', :task, 0)"
+        )
+        tx.write(insert, rows=lanes)
+        text = FILL.format(numbers=NUMBERS[kernel.database.kind])
+        tx.write(text, kept=START + 10**9, later=START + 10**9)
+    kernel.ids._last = ROWS  # noqa: SLF001 - those are taken
+    return kernel
+
+
+def statement(name: str) -> Statement:
+    found: Statement = getattr(Q, name)
+    return found
+
+
+def plan(kernel: Kernel, name: str, *, reading: bool) -> list[str]:
+    """The lines of the plan, as the database words them."""
+    text = statement(name)
+    values = ONE.get(name) or MANY.get(name) or {}
+    if kernel.database.kind == "sqlite":
+        asked = replace(text, sqlite=f"explain query plan {text.sqlite}")
+    else:
+        asked = replace(text, postgres=f"explain (costs off) {text.postgres}")
+        values = {key: [v] for key, v in values.items()} if name in MANY else values
+    if reading:
+        with kernel.reading() as tx:
+            return [str(row[-1]) for row in tx.query(asked, values)]
+    tx = kernel.database.begin()
+    try:
+        return [str(row[-1]) for row in tx.query(asked, values)]
+    finally:
+        kernel.database.rollback(tx)
+
+
+def walks(kernel: Kernel, name: str, lines: list[str]) -> list[str]:
+    """Lines that go through all of the job table, or of an index that is not known to be small."""
+    if kernel.database.kind == "sqlite":
+        found = [line for line in lines if re.match(r"SCAN (duework_job|j|w)\b", line)]
+    else:
+        # An index without a condition is walked from end to end, unless something stops it.
+        found = [line for line in lines if re.search(r"Seq Scan on duework_job\b", line)]
+        for place, line in enumerate(lines):
+            conditions = []
+            for after in lines[place + 1 :]:
+                if "->" in after or "Plan" in after:
+                    break
+                conditions.append(after)
+            index = re.search(r"(?:Index|Bitmap).* Scan.* (?:using|on) (duework_job_\w+)", line)
+            if index and not any("Index Cond" in each for each in conditions):
+                found.append(line)
+    if name in WALKS_LEASES:
+        found = [line for line in found if LEASED not in line]
+    if small := WALKS_IN_ORDER.get(name):
+        found = [line for line in found if small not in line]
+    return found
+
+
+def all_walks(kernel: Kernel) -> dict[str, list[str]]:
+    found = {name: walks(kernel, name, plan(kernel, name, reading=False)) for name in ONE | MANY}
+    for name in READ:
+        found[f"{name}, reading"] = walks(kernel, name, plan(kernel, name, reading=True))
+    return {name: lines for name, lines in found.items() if lines}
+
+
+def test_no_statement_walks_through_the_table_without_statistics(crowded: Kernel) -> None:
+    assert all_walks(crowded) == {}
+
+
+def test_no_statement_walks_through_the_table_with_statistics(crowded: Kernel) -> None:
+    analyse(crowded)
+
+    assert all_walks(crowded) == {}
+
+
+def analyse(kernel: Kernel) -> None:
+    connection = kernel.database.connect()
+    if kernel.database.kind == "postgres":
+        connection.autocommit = True
+    connection.execute("analyze")
+    connection.close()
+
+
+def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:
+    """A new statement has to be put into one of the tables above, or below with its reason."""
+    by_its_id = {"replace", "keep_until", "ask_again", "link", "rewrite", "mark", "excuse_job"}
+    inserts = {"insert", "insert_keyed"}
+    on_jobs = {name for name, each in vars(Q).items() if "duework_job" in each.sqlite}
+
+    assert on_jobs == set(ONE) | set(MANY) | by_its_id | inserts
+
+
+# --- what a claim really touches
+
+
+def steps_of(kernel: Kernel, function: Any) -> int:
+    """Steps of SQLite's machine in all statements that the function runs."""
+    counted: list[int] = []
+    connection = kernel.database._write_connection()  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def count(event: dict[str, Any]) -> None:
+        counted.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
+
+    connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, count)
+    try:
+        function()
+    finally:
+        connection.trace_v2(0, None)
+    return sum(counted)
+
+
+def pages_of(kernel: Kernel, name: str, values: dict[str, Any]) -> int:
+    """Pages that PostgreSQL looked at for a statement, which is undone."""
+    text = statement(name)
+    asked = replace(text, postgres=f"explain (analyze, buffers, format json) {text.postgres}")
+    tx = kernel.database.begin()
+    try:
+        found = tx.query(asked, values)[0][0]
+    finally:
+        kernel.database.rollback(tx)
+    top = (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]
+    return int(top["Shared Hit Blocks"]) + int(top["Shared Read Blocks"])
+
+
+def test_a_claim_behind_a_full_lane_of_an_unknown_task_touches_little(crowded: Kernel) -> None:
+    crowded.enqueue(*[crowded.new("known") for _ in range(3)])
+    taken: list[Any] = []
+
+    if crowded.database.kind == "sqlite":
+        steps = steps_of(crowded, lambda: taken.extend(crowded.claim("known")))
+
+        assert len(taken) == 3
+        # About 40 for each lane and 150 for each job; a walk would take millions.
+        assert steps < 3000
+    else:
+        claim = {"until": START, "worker": ME, "lane": KNOWN, "now": START, "wanted": 100}
+        pages = [pages_of(crowded, "lanes", {}), pages_of(crowded, "claim", claim)]
+        taken = crowded.claim("known")
+
+        assert len(taken) == 3
+        # The table has some 17,000 pages and its index of open rows 2,600.
+        assert max(pages) < 150
+    crowded.settle(*[crowded.done(job) for job in taken])
+
+
+def test_a_claim_that_finds_nothing_touches_next_to_nothing(crowded: Kernel) -> None:
+    if crowded.database.kind == "sqlite":
+        assert steps_of(crowded, lambda: crowded.claim("known")) < 500
+    else:
+        assert pages_of(crowded, "lanes", {}) < 50
+        assert pages_of(crowded, "next_lease_end", {}) < 50
