@@ -117,7 +117,7 @@ class Harness:
         assert self._thread is not None
         self._on_loop(_end_everything())
         if self._worker is not None:
-            _end_threads(self._worker)
+            self._worker.abandon()
             self._worker = None
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -149,8 +149,7 @@ class Harness:
     async def _drain(self) -> int:
         if self._worker is None:
             self._worker = Worker(self.app.engine, self.app.settings)
-            self._worker._dead.update(self._lost)  # noqa: SLF001 - ours
-        due = await self._worker.run_until_idle()
+        due = await self._worker.run_until_idle(self._lost)
         # Not before: whoever finds them dead may die itself before it has written that down.
         self._lost.clear()
         return due
@@ -190,8 +189,7 @@ class Harness:
             return
         self._worker = None
         self._lost.append(worker.id)
-        worker._attempts.clear()  # noqa: SLF001 - as if the process were gone
-        _end_threads(worker)
+        worker.abandon()
         self._on_loop(_end_everything())
 
     # --- looking
@@ -242,12 +240,6 @@ class Harness:
 
             with psycopg.connect(self._server, autocommit=True) as connection:
                 connection.execute(f'drop database if exists "{self._database_name}" with (force)')
-
-
-def _end_threads(worker: Worker) -> None:
-    """Let the idle threads of a worker's pools go; they would outlive it."""
-    for pool in (worker._threads, worker._processes):  # noqa: SLF001 - ours
-        pool.close()
 
 
 async def _end_everything() -> None:

@@ -327,9 +327,9 @@ async def main() -> int:
         delay_the_listener()
     if options.get("no_pulse"):
         alarm.TICK_SECONDS = 60.0
-    worker = app.worker()
     if "patience" in options:
-        worker.settings = replace(worker.settings, patience_ms=options["patience"])
+        app.settings = replace(app.settings, patience_ms=options["patience"])
+    worker = app.worker()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, worker.stop)

@@ -30,7 +30,6 @@ class Threads:
         self._threads = 0
         self._idle = 0
         self._lock = threading.Lock()
-        self.abandoned = 0
 
     def submit(self, attempt: Attempt) -> None:
         with self._lock:
@@ -39,10 +38,6 @@ class Threads:
             else:
                 self._spawn()
         self._inbox.put(attempt)
-
-    def abandon(self) -> None:
-        """One thread will not come back: do not count on it."""
-        self.abandoned += 1
 
     def collect(self, finished: Finished) -> None:
         """Hand over what has finished; called in the worker's own thread."""
@@ -65,9 +60,12 @@ class Threads:
                 value = self._call(attempt)
             except BaseException as raised:  # noqa: BLE001 - whatever a task raises is its outcome
                 error = raised
-            if attempt.over:
-                return
-            with self._lock:
-                self._idle += 1
+            given_up = attempt.over
+            if not given_up:
+                with self._lock:
+                    self._idle += 1
             self._outbox.append((attempt, value, error))
             self._wake()
+            if given_up:
+                # Another thread has taken its place.
+                return

@@ -10,23 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from duework.clock import FOREVER, monotonic
-from duework.codec import encode
 from duework.db.database import Tx
 from duework.errors import Error, Gone, Unavailable
-from duework.kernel import isolate, liveness
+from duework.kernel import liveness
 from duework.kernel.alarm import Alarm
-from duework.kernel.claim import Claim, Verdict, Want, claim, excuse, marked, recover
+from duework.kernel.attempts import Attempts, Lease
+from duework.kernel.claim import Want
 from duework.kernel.engine import Engine, Settings
 from duework.kernel.facts import (
     JobSettled,
-    JobStarted,
-    JobStuck,
     LeaseRecovered,
     LeaseWasLost,
     Parked,
@@ -35,45 +31,21 @@ from duework.kernel.facts import (
     WorkerStarted,
     WorkerStopped,
 )
-from duework.kernel.job import Claimed, Effect, Ending, NewJob
+from duework.kernel.host import WorkerHost
+from duework.kernel.job import Ending
 from duework.kernel.keeper import Keeper
-from duework.kernel.lanes import Q
-from duework.kernel.ledger import Ledger, forget, started
+from duework.kernel.lanes import Lane
+from duework.kernel.ledger import forget
 from duework.kernel.liveness import Process
-from duework.kernel.pools import Threads
 from duework.kernel.report import describe, said
-from duework.kernel.runner import Attempt, Runner, TimedOut
-from duework.kernel.settle import settle
 from duework.kernel.steps import Hold
-from duework.kernel.transaction import Transaction
+from duework.kernel.turns import Look, Mark, Turn, TurnResult, Turns, refused
+
+T = TypeVar("T")
 
 SWEEP_SECONDS = 0.25
-PROGRESS_SECONDS = 0.5
 # A database that is merely busy for a moment is nothing to tell.
 PARK_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One round with the database: what ended, what is wanted, whose leases may be written off."""
-
-    endings: list[Ending]
-    want: Want | None
-    take_over: bool
-    dead: tuple[int, ...]
-    excused: list[tuple[int, int]]
-    progress: list[tuple[Any, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResult:
-    """What came of it, after the commit."""
-
-    settled: Sequence[Ending | None]
-    claim: Claim | None
-    recovered: list[Ending]
-    marked: list[tuple[int, int, str]]
-    workers: list[Process]
 
 
 class Worker:
@@ -87,117 +59,71 @@ class Worker:
         self.id = secrets.randbits(62)
         self._queues = None if queues is None else frozenset(queues)
         self._process = liveness.this_process(self.id, engine.clock.now())
-        self._known = False
-        self._runner = Runner(engine.registry, self, self.id, engine.chance)
-        self._attempts: dict[int, Attempt] = {}
-        # Everything this process holds a lease of: running, or ended and not yet settled.
-        self._leases: dict[int, int] = {}
-        self._endings: list[Ending] = []
-        self._names: dict[int, str] = {}
-        self._started: dict[int, int] = {}
-        self._used: dict[str, int] = {"async": 0, "thread": 0, "process": 0, "alone": 0}
-        self._excused: list[tuple[int, int]] = []
-        self._progress: dict[int, tuple[Any, ...]] = {}
-        self._progress_at = 0.0
-        slots = self.settings
-        self._ledger = Ledger(2 * (slots.async_slots + slots.thread_slots) + 16)
+        self._turns = Turns(engine, self._process)
+        self._wake = asyncio.Event()
+        self._host = WorkerHost(engine, self.id, self.ring)
+        self._attempts = Attempts(engine, self.settings, self.id, self._host)
         self._hold = Hold(engine.clock, engine.steps, self.settings.lease_ms)
+        # Task and start of what hooks were told of.
+        self._told: dict[int, tuple[str, int]] = {}
+        self._told_unknown: set[str] = set()
         # Somebody rang: since the last claim, and since the last look for what is to be cancelled.
         self._rung = self._unheard = True
+        # Pools for which there was more than they had slots for.
         self._hungry: frozenset[str] = frozenset()
         self._next_due = 0
         self._dead: set[int] = set()
-        self._told_unknown: set[str] = set()
         self._parked = False
         # Why the last turn failed, if it did.
         self._failing: str | None = None
         self._stop_at: float | None = None
         self._fatal: Error | None = None
-        self.recycle = False
-        self._turn: Callable[[Tx, list[Turn]], Sequence[TurnResult]] = self._take_turns
-        self._threads = Threads("thread", self._call_sync, self._collect_soon)
-        self._processes = Threads("process", self._call_isolated, self._collect_soon)
         self._alarm: Alarm | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._wake = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-        # The task that `run` itself is.
-        self._main: asyncio.Task[Any] | None = None
-
-    # --- what a Run asks of its host
-
-    def now(self) -> int:
-        return self.engine.clock.now()
-
-    def read(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
-        with self.engine.database.reading() as tx:
-            return tx.read(sql, **values)
-
-    def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None:
-        text = encode({"done": done, "total": total, "note": note[:500]})
-        self._progress[job.id] = (text, job.id, job.fence, self.id)
-        self.ring()
-
-    def new_job(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NewJob:
-        job: NewJob = task.using()._new_job(args, kwargs, self.now())  # noqa: SLF001 - ours
-        return job
-
-    def effect_of(self, jobs: Sequence[NewJob]) -> Effect:
-        def enqueue(tx: Tx) -> None:
-            self.engine.enqueue(tx, list(jobs))
-
-        return enqueue
-
-    def transaction(self, tx: Tx) -> Transaction:
-        return Transaction(tx, self.engine)
 
     @property
     def idle(self) -> bool:
         """Whether it holds nothing: no attempt runs, no ending waits to be settled."""
-        return not (self._attempts or self._endings)
+        return self._attempts.idle
+
+    @property
+    def recycle(self) -> bool:
+        """Whether something would not stop, so that the process should be replaced when idle."""
+        return self._attempts.recycle
 
     # --- from other threads
 
     def ring(self) -> None:
         """There may be something to do; safe from any thread."""
         self._rung = self._unheard = True
-        self._wake_soon()
+        self._soon(self._wake.set)
 
     def stop(self, grace_ms: int | None = None) -> None:
         """Claim no more; finish, or hand back when the grace is over. Safe from any thread."""
         grace = self.settings.grace_ms if grace_ms is None else grace_ms
         self._stop_at = monotonic() + grace / 1000
-        self._wake_soon()
+        self._soon(self._wake.set)
 
-    def _wake_soon(self) -> None:
-        loop = self._loop
-        if loop is not None:
+    def _lost(self, leases: list[Lease]) -> None:
+        self._soon(self._attempts.lost, leases)
+
+    def _soon(self, callback: Callable[..., object], *args: Any) -> None:
+        if self._loop is not None:
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._wake.set)
-
-    def _collect_soon(self) -> None:
-        loop = self._loop
-        if loop is not None:
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._collect)
-
-    def _collect(self) -> None:
-        self._threads.collect(self._finish)
-        self._processes.collect(self._finish)
+                self._loop.call_soon_threadsafe(callback, *args)
 
     # --- the life of a worker
 
     async def run(self) -> None:
         """Work until `stop`; raises if the database is gone for good."""
+        engine = self.engine
         self._loop = asyncio.get_running_loop()
-        self._main = asyncio.current_task()
+        self._attempts.bind(self._wake.set, self.ring, asyncio.current_task())
+        self._attempts.ledger.open(self.id)
+        self._alarm = Alarm(engine, self.id, self.ring, self._on_death, self._on_gone)
         keeper = self._keeper()
-        self._alarm = Alarm(self.engine, self.id, self.ring, self._on_death, self._on_gone)
-        self.engine.local_bells.append(self.ring)
-        self.engine.tell(
-            WorkerStarted(self.id, self._process.pid, len(self.engine.registry.names()))
-        )
-        self._ledger.open(self.id)
+        engine.local_bells.append(self.ring)
+        engine.tell(WorkerStarted(self.id, self._process.pid, len(engine.registry.names())))
         self._alarm.start()
         keeper.start()
         sweeper = asyncio.create_task(self._sweep_forever())
@@ -205,20 +131,20 @@ class Worker:
             await self._work()
         finally:
             sweeper.cancel()
-            self.engine.local_bells.remove(self.ring)
+            engine.local_bells.remove(self.ring)
             self._alarm.close()
             released = await self._hand_back()
             keeper.stop()
-            self._ledger.close()
-            self._threads.close()
-            self._processes.close()
-            self.engine.tell(WorkerStopped(self.id, released))
+            self._attempts.close()
+            engine.tell(WorkerStopped(self.id, released))
         if self._fatal is not None:
             raise self._fatal
 
-    async def run_until_idle(self) -> int:
+    async def run_until_idle(self, dead: Sequence[int] = ()) -> int:
         """Run what is due now and return when the next thing is; for tests in virtual time."""
         self._loop = asyncio.get_running_loop()
+        self._attempts.bind(self._wake.set, self.ring)
+        self._dead.update(dead)
         self._rung = True
         # What a job enqueues is due now too: hear of it as a worker that sleeps would.
         self.engine.local_bells.append(self.ring)
@@ -230,72 +156,56 @@ class Worker:
     async def _until_idle(self) -> int:
         while True:
             await self._one_round()
-            if self._attempts or self._endings:
-                if not self._endings:
+            if not self._attempts.idle:
+                if not self._attempts.endings:
                     await self._sleep(SWEEP_SECONDS)
-                    self._sweep()
+                    self._attempts.sweep()
                 continue
-            if not self._rung and self._hungry.isdisjoint(self._free()):
+            if not self._rung and self._hungry.isdisjoint(self._attempts.free()):
                 return self._next_due
 
+    def abandon(self) -> None:
+        """Forget everything, as a process that is killed would; for tests."""
+        self._attempts.abandon()
+        self._attempts.close()
+
     def _keeper(self) -> Keeper:
-        keeper = Keeper(
-            self.engine, self.id, self.settings.lease_ms, self._lease_list, self._lost_from_thread
-        )
-        assert self._loop is not None
+        lease_ms, leases = self.settings.lease_ms, self._attempts.lease_list
+        keeper = Keeper(self.engine, self.id, lease_ms, leases, self._lost)
+        assert self._loop is not None, "running"
         keeper.poke = self._loop.call_soon_threadsafe
-        keeper.current = self._current_task
+        keeper.current = self._attempts.current
         keeper.beat = self._hold.beat
         return keeper
 
     async def _work(self) -> None:
         while self._fatal is None:
-            if self._stop_at is not None:
-                over = monotonic() >= self._stop_at
-                if over or not (self._attempts or self._endings):
-                    return
+            if self._stop_at is not None and (self._attempts.idle or monotonic() >= self._stop_at):
+                return
             if not await self._one_round():
                 await self._sleep(self._until_next())
 
-    async def _one_round(self) -> bool:
-        """Settle what ended and claim what is due; False if there was nothing to do."""
-        self.engine.steps.steady()
-        want = await self._wanted()
-        if not (self._endings or self._excused or self._progress_due() or want is not None):
-            return False
-        turn = Turn(
-            *(self._endings, want, self._hold.ends_in() == 0, tuple(self._dead)),
-            *(self._excused, self._take_progress()),
-        )
-        self._endings, self._excused = [], []
-        self._rung = False if want is not None else self._rung
-        try:
-            result = (await self.engine.writer.acall(self._turn, [turn], patience=None))[0]
-        except Gone as error:
-            self._fatal = error
-            return True
-        except Exception as error:  # noqa: BLE001 - a border: whatever it was, the worker lives on
-            await self._after_error(turn, error)
-            return True
-        self._failing = None
-        self._after_turn(turn, result)
-        return True
+    async def _sweep_forever(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            self._attempts.sweep()
+            self._watch_writer()
 
     def _until_next(self) -> float:
         waits = [60.0]
-        if self._free() and self._stop_at is None:
+        if self._stop_at is not None:
+            waits.append(self._stop_at - monotonic())
+        elif self._attempts.free():
             waits.append((self._next_due - self.engine.clock.now()) / 1000)
             if hold := self._hold.ends_in():
                 waits.append(hold / 1000)
-        if self._stop_at is not None:
-            waits.append(self._stop_at - monotonic())
-        if self._progress:
-            waits.append(self._progress_at - monotonic())
+        if (progress := self._host.progress_due_in()) is not None:
+            waits.append(progress)
         return max(0.0, min(waits))
 
     async def _sleep(self, seconds: float) -> None:
         if not self._wake.is_set() and seconds > 0:
-            assert self._loop is not None
+            assert self._loop is not None, "running"
             timer = self._loop.call_later(seconds, self._wake.set)
             try:
                 await self._wake.wait()
@@ -303,173 +213,135 @@ class Worker:
                 timer.cancel()
         self._wake.clear()
 
-    # --- claiming
+    # --- one round
 
-    def _free(self) -> dict[str, int]:
-        """Free slots per pool; empty if there are none."""
-        slots = {
-            "async": self.settings.async_slots - self._used["async"],
-            "thread": self.settings.thread_slots - self._used["thread"],
-            "process": self.settings.process_slots - self._used["process"],
-        }
-        return {pool: free for pool, free in slots.items() if free > 0}
+    async def _one_round(self) -> bool:
+        """Settle what ended and claim what is due; False if there was nothing to do."""
+        self.engine.steps.steady()
+        want = await self._wanted()
+        held, progress = self._attempts, self._host.take_progress()
+        if not (held.endings or held.excused or progress or want is not None):
+            return False
+        take_over = self._hold.ends_in() == 0
+        turn = Turn(held.endings, want, take_over, tuple(self._dead), held.excused, progress)
+        held.endings, held.excused = [], []
+        if want is not None:
+            self._rung = False
+        try:
+            result = await self._ask(turn)
+        except Gone as error:
+            self._fatal = error
+        except Exception as error:  # noqa: BLE001 - a border: whatever it was, the worker lives on
+            await self._after_error(turn, error)
+        else:
+            self._failing = None
+            self._after_turn(turn, result)
+        return True
+
+    async def _ask(self, turn: Turn) -> TurnResult:
+        return (await self.engine.writer.acall(self._turns.take, [turn], patience=None))[0]
 
     async def _wanted(self) -> Want | None:
         """What to claim, if it is time to look and there is something to be had."""
-        if self._fatal is not None:
+        if self._fatal is not None or self.engine.database.short() is not None:
             return None
-        if self.engine.database.short() is not None:
-            return None
-        free = self._free()
+        free = self._attempts.free()
         if self._stop_at is not None or not free:
-            await self._look_for_marks()
+            await self._hear_marks()
             return None
-        now = self.engine.clock.now()
         hungry = not self._hungry.isdisjoint(free)
-        if not (self._rung or hungry or self._dead or now >= self._next_due):
+        due = self.engine.clock.now() >= self._next_due
+        if not (self._rung or hungry or self._dead or due):
             return None
+        want = self._want(free)
+        if hungry or self._dead or self._attempts.endings:
+            return want
+        # Look before taking the write lock: a wake-up is only a hint.
+        self._rung = False
+        try:
+            look = await self._read(self._turns.look)
+        except Error:
+            return want
+        return want if self._worth_claiming(look, want) else None
+
+    def _want(self, free: dict[str, int]) -> Want:
         registry = self.engine.registry
-        want = Want(
+        return Want(
             *(self.id, self.settings.lease_ms, registry.pools(), free),
             queues=self._queues,
-            alone=1 - self._used["alone"],
+            alone=1 - self._attempts.alone,
             queue_limits=registry.queue_limits,
             task_limits=registry.task_limits(),
         )
-        if hungry or self._dead or self._endings:
-            return want
-        # Look before taking the write lock: a wake-up is only a hint.
-        if self.engine.database.kind == "sqlite":
-            worth = self._peek(want)
-        else:
-            worth = await asyncio.to_thread(self._peek, want)
-        return want if worth else None
 
-    async def _look_for_marks(self) -> None:
+    async def _hear_marks(self) -> None:
         """A worker that takes nothing more still hears that something is to be cancelled."""
-        if not (self._unheard and self._attempts):
-            return
-        self._unheard = False
+        if self._unheard and self._attempts.running:
+            self._unheard = False
+            with contextlib.suppress(Error):
+                self._heed(await self._read(self._turns.marks))
+
+    async def _read(self, function: Callable[[], T]) -> T:
+        """A read is quicker than a change of thread on SQLite; a server may take its time."""
         if self.engine.database.kind == "sqlite":
-            marks = self._marks()
-        else:
-            marks = await asyncio.to_thread(self._marks)
-        for job, fence, why in marks:
-            self._interrupt(job, fence, why)
+            return function()
+        return await asyncio.to_thread(function)
 
-    def _marks(self) -> list[tuple[int, int, str]]:
-        with contextlib.suppress(Error), self.engine.database.reading() as tx:
-            return marked(tx, self.id)
-        return []
-
-    def _peek(self, want: Want) -> bool:
-        """Read, without a lock, whether a claim would find anything."""
+    def _worth_claiming(self, look: Look, want: Want) -> bool:
         now = self.engine.clock.now()
-        self._rung = False
-        try:
-            with self.engine.database.reading() as tx:
-                lanes = self.engine.lanes.all(tx)
-                lease_end = tx.query(Q.next_lease_end, {})[0][0]
-                workers = [Process(*row) for row in tx.query(Q.workers, {})]
-                marks = marked(tx, self.id) if self._attempts else []
-        except Error:
-            return True
-        self._learn(workers)
-        for job, fence, why in marks:
-            self._interrupt(job, fence, why)
-        self._tell_unknown(lanes, want)
-        times = [max(lane.head, lane.due) for lane in lanes if lane.head and want.serves(lane.name)]
-        if lease_end is not None:
-            times.append(max(lease_end, now + self._hold.ends_in()))
-        self._next_due = min((t for t in times if t > now), default=FOREVER)
-        return bool(self._dead) or any(t <= now for t in times)
-
-    def _tell_unknown(self, lanes: Sequence[Any], want: Want) -> None:
-        for lane in lanes:
-            task = lane.name.task
-            ours = self._queues is None or lane.name.queue in self._queues
-            if ours and lane.head and task not in want.pools and task not in self._told_unknown:
-                self._told_unknown.add(task)
-                self.engine.tell(UnknownTask(task))
-
-    def _take_turns(self, tx: Tx, turns: list[Turn]) -> Sequence[TurnResult]:
-        return [self._take_turn(tx, turn) for turn in turns]
-
-    def _take_turn(self, tx: Tx, turn: Turn) -> TurnResult:
-        """Inside the writer's transaction; repeatable."""
-        engine = self.engine
-        now = engine.clock.now()
-        settled = settle(tx, turn.endings, now=now, lanes=engine.lanes, react=engine.react)
-        if turn.excused:
-            excuse(tx, turn.excused)
-        if turn.progress:
-            tx.bulk(Q.progress, turn.progress)
-        if self._frees_others(settled):
-            tx.query(Q.notify, {"word": "due"})
-        if turn.want is None:
-            return TurnResult(settled, None, [], [], [])
-        workers = [Process(*row) for row in tx.query(Q.workers, {})]
-        recovered = recover(
-            tx,
-            now=now,
-            lanes=engine.lanes,
-            react=engine.react,
-            crashed=_verdicts(workers, self.id, turn.dead),
-            immortal=engine.registry.immortal,
-            dead=turn.dead,
-            take_over=turn.take_over,
-        )
-        taken = claim(tx, turn.want, now=now, lanes=engine.lanes, react=engine.react)
-        if taken.jobs and not self._known:
-            tx.query(Q.worker_is, asdict(self._process))
-            tx.after_commit.append(self._now_known)
-        return TurnResult(settled, taken, recovered, marked(tx, self.id), workers)
-
-    def _now_known(self) -> None:
-        self._known = True
+        self._learn(look.workers)
+        self._heed(look.marks)
+        self._tell_unknown(look.lanes, want)
+        times = [
+            max(lane.head, lane.due)
+            for lane in look.lanes
+            if lane.head is not None and want.serves(lane.name)
+        ]
+        if look.lease_end is not None:
+            times.append(max(look.lease_end, now + self._hold.ends_in()))
+        self._next_due = min((time for time in times if time > now), default=FOREVER)
+        return bool(self._dead) or any(time <= now for time in times)
 
     def _after_turn(self, turn: Turn, result: TurnResult) -> None:
         for ending, written in zip(turn.endings, result.settled, strict=True):
-            self._leases.pop(ending.id, None)
+            self._attempts.leases.pop(ending.id, None)
             self._tell_settled(ending, written)
         for ending in result.recovered:
             self.engine.tell(LeaseRecovered(ending.id, ending.worker, ending.kind == "crashed"))
-        if result.recovered or self._frees_others(result.settled):
+        if result.recovered or self._turns.frees_others(result.settled):
             # Ourselves too: what was put off may be due before what was known so far.
             self._rung = True
             self.engine.ring()
-        if turn.endings and not self._attempts:
+        if turn.endings and not self._attempts.running:
             # Before going to sleep, learn of the leases that others took meanwhile.
             self._rung = True
-        if result.claim is None or turn.want is None:
+        if result.claim is None:
             return
         for worker in turn.dead:
             self._dead.discard(worker)
             forget(worker)
         self._learn(result.workers)
-        taken = result.claim.jobs
         self._hungry = result.claim.hungry
         self._next_due = result.claim.next_due
-        for job in taken:
-            self._start(job)
-        for job_id, fence, why in result.marked:
-            self._interrupt(job_id, fence, why)
+        for job in result.claim.jobs:
+            if self.engine.hooks:
+                self._told[job.id] = (job.task, self.engine.clock.now())
+            self._attempts.start(job)
+        self._heed(result.marks)
 
-    def _frees_others(self, settled: Sequence[Ending | None]) -> bool:
-        """Whether what ended may have made something claimable, here or elsewhere."""
-        limits = self.engine.registry
-        if settled and (limits.queue_limits or limits.task_limits()):
-            return True
-        return any(
-            ending is not None and (ending.linked or ending.kind != "done") for ending in settled
-        )
+    def _heed(self, marks: Sequence[Mark]) -> None:
+        for job, fence, why in marks:
+            self._attempts.interrupt(job, fence, why)
+
+    # --- when the database will not
 
     async def _after_error(self, turn: Turn, error: Exception) -> None:
         """The turn surely did not happen, or nobody knows: fences decide when it is tried again."""
         self._rung = True
+        held = self._attempts
         if isinstance(error, Unavailable):
-            self._endings = turn.endings + self._endings
-            self._excused = turn.excused + self._excused
+            held.endings = turn.endings + held.endings
+            held.excused = [*turn.excused, *held.excused]
             self._failing = said(error)
         else:
             for ending in turn.endings:
@@ -481,6 +353,26 @@ class Worker:
         self._watch_writer()
         await asyncio.sleep(0.5 if self._failing else 0)
 
+    async def _settle_alone(self, ending: Ending) -> None:
+        """Settle an ending whose turn the database refused; if it is refused alone, as failed."""
+        each = ending
+        for last in (False, True):
+            turn = Turn([each])
+            try:
+                result = await self._ask(turn)
+            except Unavailable:
+                self._attempts.endings.append(ending)
+                return
+            except Exception as error:  # noqa: BLE001 - see `_one_round`
+                each = refused(ending, error)
+                if last:
+                    # Its lease ends by itself, and others may fare better.
+                    self._attempts.leases.pop(ending.id, None)
+                    self._failing = describe(error)
+            else:
+                self._after_turn(turn, result)
+                return
+
     async def _mend(self) -> None:
         """A text that cannot be read stops every claim: make it readable, its checksum will tell."""
 
@@ -489,30 +381,6 @@ class Worker:
 
         with contextlib.suppress(Error):
             await self.engine.writer.acall(mend, [None], patience=None)
-
-    async def _settle_alone(self, ending: Ending) -> None:
-        """Settle an ending whose turn the database refused; if it is refused alone, as failed."""
-        attempts: list[Callable[[Exception], Ending]] = [
-            lambda _: ending,
-            partial(_refused, ending),
-        ]
-        error: Exception = Error("not tried")
-        for attempt in attempts:
-            each = attempt(error)
-            turn = Turn([each], None, False, (), [], [])  # noqa: FBT003 - a field
-            try:
-                result = (await self.engine.writer.acall(self._turn, [turn], patience=None))[0]
-            except Unavailable:
-                self._endings.append(ending)
-                return
-            except Exception as again:  # noqa: BLE001 - see `_one_round`
-                error = again
-            else:
-                self._after_turn(turn, result)
-                return
-        # Its lease ends by itself, and others may fare better.
-        self._leases.pop(ending.id, None)
-        self._failing = describe(error)
 
     def _watch_writer(self) -> None:
         """Tell when nothing can be written or taken on any more, and when it can again."""
@@ -527,189 +395,28 @@ class Worker:
             self._wake.set()
             self.engine.tell(Resumed())
 
+    # --- telling
+
     def _tell_settled(self, ending: Ending, written: Ending | None) -> None:
-        started = self._started.pop(ending.id, None)
-        if not self.engine.hooks:
+        if not self._told and not self.engine.hooks:
             return
-        name = self._names.pop(ending.id, "")
-        if written is None:
-            self.engine.tell(LeaseWasLost(ending.id, name))
-            return
-        took = 0 if started is None else self.engine.clock.now() - started
-        retry_at = written.due if written.kind in {"retry", "snooze"} else None
-        self.engine.tell(JobSettled(ending.id, name, written.kind, took, written.error, retry_at))
-
-    # --- running
-
-    def _start(self, job: Claimed) -> None:
-        engine = self.engine
-        self._leases[job.id] = job.fence
-        now = engine.clock.now()
-        if engine.hooks:
-            self._names[job.id] = job.task
-            self._started[job.id] = now
-            engine.tell(JobStarted(job.id, job.task, job.failures + 1))
-        attempt = self._runner.prepare(job, now=now, monotonic=monotonic())
-        if isinstance(attempt, Ending):
-            self._endings.append(attempt)
-            return
-        self._attempts[job.id] = attempt
-        pool = self._pool(attempt)
-        self._used[pool] += 1
-        self._used["alone"] += job.alone
-        if pool == "async":
-            self._start_async(attempt)
-        elif pool == "thread":
-            attempt.interrupt = attempt.run._stop  # noqa: SLF001 - ours
-            self._ledger.start(job.id)
-            self._threads.submit(attempt)
-        else:
-            self._processes.submit(attempt)
-
-    @staticmethod
-    def _pool(attempt: Attempt) -> str:
-        """A suspect gets a process of its own, whatever its task says."""
-        if attempt.job.alone and attempt.task.importable:
-            return "process"
-        return attempt.task.pool
-
-    def _start_async(self, attempt: Attempt) -> None:
-        assert self._loop is not None
-        task = self._loop.create_task(self._call_async(attempt), name=attempt.job.task)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-        def interrupt() -> None:
-            attempt.run._stop()  # noqa: SLF001 - ours
-            task.cancel(attempt.stopping)
-
-        attempt.interrupt = interrupt
-
-    async def _call_async(self, attempt: Attempt) -> None:
-        value, error = None, None
-        self._ledger.start(attempt.job.id)
-        try:
-            if attempt.task.takes_run:
-                value = await attempt.task.function(attempt.run, *attempt.args, **attempt.kwargs)
-            else:
-                value = await attempt.task.function(*attempt.args, **attempt.kwargs)
-        except BaseException as raised:  # noqa: BLE001 - whatever a task raises is its outcome
-            error = raised
-        self._finish(attempt, value, error)
-
-    @staticmethod
-    def _call_sync(attempt: Attempt) -> Any:
-        if attempt.task.takes_run:
-            return attempt.task.function(attempt.run, *attempt.args, **attempt.kwargs)
-        return attempt.task.function(*attempt.args, **attempt.kwargs)
-
-    def _call_isolated(self, attempt: Attempt) -> Ending:
-        return isolate.call(attempt, self, self.id, self.engine.chance())
-
-    def _finish(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
-        """The call is over; unless somebody has decided about it meanwhile, say how it ended."""
-        self._ledger.finish(attempt.job.id)
-        if attempt.over:
-            return
-        attempt.over = True
-        self._drop(attempt)
-        try:
-            ending = self._ended(attempt, value, error)
-        except Exception:  # noqa: BLE001 - a value or an error that cannot even be looked at
-            ending = self._runner.unreadable(attempt, self.engine.clock.now())
-        self._endings.append(ending)
-        self._wake.set()
-
-    def _ended(self, attempt: Attempt, value: Any, error: BaseException | None) -> Ending:
         now = self.engine.clock.now()
-        if isinstance(error, isolate.Crash):
-            return self._runner.crashed(attempt, str(error), now)
-        if isinstance(error, asyncio.CancelledError):
-            if attempt.stopping is not None:
-                return self._runner.conclude(attempt, None, TimedOut(attempt.stopping), now)
-            if self._main is not None and self._main.cancelling():
-                # The whole program is being ended; that is no failure of the task.
-                return self._runner.release(attempt.job, now)
-        if isinstance(value, Ending):
-            return self._runner.complete(attempt, value, now)
-        return self._runner.conclude(attempt, value, error, now)
-
-    def _drop(self, attempt: Attempt) -> None:
-        if self._attempts.pop(attempt.job.id, None) is not None:
-            self._used[self._pool(attempt)] -= 1
-            self._used["alone"] -= attempt.job.alone
-            self._rung = self._rung or attempt.job.alone
-
-    # --- stopping what runs
-
-    def _interrupt(self, job: int, fence: int, why: str) -> None:
-        attempt = self._attempts.get(job)
-        if attempt is None or attempt.job.fence != fence or attempt.stopping is not None:
+        task, started = self._told.pop(ending.id, ("", now))
+        if written is None:
+            self.engine.tell(LeaseWasLost(ending.id, task))
             return
-        attempt.stopping = why
-        attempt.patience = monotonic() + self.settings.patience_ms / 1000
-        attempt.interrupt()
+        retry_at = written.due if written.kind in {"retry", "snooze"} else None
+        self.engine.tell(
+            JobSettled(ending.id, task, written.kind, now - started, written.error, retry_at)
+        )
 
-    async def _sweep_forever(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            self._sweep()
-            self._watch_writer()
-
-    def _sweep(self) -> None:
-        """Tell attempts over their timeout to stop, and give up on those that would not."""
-        time = monotonic()
-        for attempt in list(self._attempts.values()):
-            if attempt.stopping is None:
-                if time > attempt.deadline:
-                    why = str(self._runner.timed_out(attempt))
-                    self._interrupt(attempt.job.id, attempt.job.fence, why)
-            elif time > attempt.patience:
-                self._give_up(attempt)
-
-    def _give_up(self, attempt: Attempt) -> None:
-        """It cannot be killed: settle without it, and let the process be replaced when idle."""
-        attempt.over = True
-        pool = self._pool(attempt)
-        self._drop(attempt)
-        if pool == "thread":
-            self._threads.abandon()
-        self.recycle = True
-        why = attempt.stopping or ""
-        self.engine.tell(JobStuck(attempt.job.id, attempt.job.task, why))
-        self._endings.append(self._runner.give_up_waiting(attempt, self.engine.clock.now()))
-        self._wake.set()
-
-    def _lost_from_thread(self, leases: list[tuple[int, int]]) -> None:
-        loop = self._loop
-        if loop is not None:
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._lost, leases)
-
-    def _lost(self, leases: list[tuple[int, int]]) -> None:
-        """These leases are no longer ours: stop their handlers, write nothing of them."""
-        for job, fence in leases:
-            # It may have been settled since, and even claimed again, by a later lease.
-            if self._leases.get(job) != fence:
-                continue
-            del self._leases[job]
-            self._excused.append((job, fence))
-            attempt = self._attempts.get(job)
-            if attempt is not None:
-                attempt.over = True
-                self._drop(attempt)
-                attempt.stopping = "its lease was lost"
-                attempt.interrupt()
-                self.engine.tell(LeaseWasLost(job, attempt.job.task))
-        self._wake.set()
-
-    def _lease_list(self) -> list[tuple[int, int]]:
-        return list(self._leases.items())
-
-    def _current_task(self) -> str | None:
-        loop = self._loop
-        current = asyncio.current_task(loop) if loop is not None else None
-        return current.get_name() if current in self._tasks else None
+    def _tell_unknown(self, lanes: Sequence[Lane], want: Want) -> None:
+        for lane in lanes:
+            task = lane.name.task
+            ours = self._queues is None or lane.name.queue in self._queues
+            if ours and lane.head and task not in want.pools and task not in self._told_unknown:
+                self._told_unknown.add(task)
+                self.engine.tell(UnknownTask(task))
 
     # --- other workers
 
@@ -731,74 +438,16 @@ class Worker:
         self._fatal = error
         self._wake.set()
 
-    # --- progress
-
-    def _progress_due(self) -> bool:
-        return bool(self._progress) and monotonic() >= self._progress_at
-
-    def _take_progress(self) -> list[tuple[Any, ...]]:
-        if not self._progress_due():
-            return []
-        self._progress_at = monotonic() + PROGRESS_SECONDS
-        rows, self._progress = list(self._progress.values()), {}
-        return sorted(rows, key=lambda row: row[1])
-
     # --- the end
 
     async def _hand_back(self) -> int:
         """Release what still runs, without burning a retry, and settle what has ended."""
-        now = self.engine.clock.now()
-        left = list(self._attempts.values())
-        for attempt in left:
-            attempt.over = True
-            attempt.stopping = "the worker is stopping"
-            attempt.interrupt()
-            self._drop(attempt)
-            self._endings.append(self._runner.release(attempt.job, now))
-        for task in list(self._tasks):
-            task.cancel()
+        released = self._attempts.release()
         if self._fatal is None:
-            turn = Turn(self._endings, None, False, (), self._excused, [])  # noqa: FBT003 - a field
+            turn = Turn(self._attempts.endings, excused=self._attempts.excused)
+            farewell = self._turns.farewell
             with contextlib.suppress(Error):
-                await self.engine.writer.acall(self._farewell, [turn], patience=5.0, first=True)
-        if left:
+                await self.engine.writer.acall(farewell, [turn], patience=5.0, first=True)
+        if released:
             self.engine.ring()
-        return len(left)
-
-    def _farewell(self, tx: Tx, turns: list[Turn]) -> Sequence[None]:
-        for turn in turns:
-            self._take_turn(tx, turn)
-            if self._known:
-                tx.query(Q.worker_gone, {"id": self.id})
-        return [None for _ in turns]
-
-
-def _refused(ending: Ending, error: Exception) -> Ending:
-    """What becomes of an attempt whose ending the database will not take."""
-    if ending.fallback is not None:
-        return ending.fallback(error).but(effects=(), watched=False)
-    why = f"it could not be settled: {describe(error)}"
-    return ending.but(kind="failed", result=None, error=why, effects=(), watched=False)
-
-
-def _verdicts(workers: Sequence[Process], me: int, dead: Sequence[int]) -> Verdict:
-    """Whether an attempt's process crashed under it, as far as can be told from here."""
-    known = {process.id: process for process in workers}
-    ledgers: dict[int, frozenset[int] | None] = {}
-
-    def crashed(worker: int, job: int) -> bool:
-        if worker == me:
-            return False
-        process = known.get(worker)
-        # A rebooted machine killed everything on it: nobody's fault.
-        if process is not None and liveness.verdict(process) == "rebooted":
-            return False
-        fate = "dead" if worker in dead or process is None else liveness.verdict(process)
-        if fate == "dead":
-            if worker not in ledgers:
-                ledgers[worker] = started(worker)
-            running = ledgers[worker]
-            return running is None or job in running
-        return fate == "elsewhere"
-
-    return crashed
+        return released

@@ -1,0 +1,271 @@
+"""What a worker runs: attempts in their slots, from the claim to the ending.
+
+A coroutine runs in the worker's event loop, a plain function in a thread, and what is isolated or
+suspect in a process of its own. Each kind is told to stop in its own way; one that will not stop is
+given up, and its slot with it. All of this happens in the loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from duework.clock import monotonic
+from duework.kernel import isolate
+from duework.kernel.engine import Engine, Settings
+from duework.kernel.facts import JobStarted, JobStuck, LeaseWasLost
+from duework.kernel.job import Claimed, Ending
+from duework.kernel.ledger import Ledger
+from duework.kernel.pools import Threads
+from duework.kernel.run import Host
+from duework.kernel.runner import Attempt, Runner, TimedOut
+
+Lease = tuple[int, int]
+
+
+class Attempts:
+    """The slots of one worker and what is in them."""
+
+    def __init__(self, engine: Engine, settings: Settings, worker: int, host: Host) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._worker = worker
+        self._host = host
+        # The worker has something to settle, or should look for something to claim.
+        self._wake: Callable[[], None] = lambda: None
+        self._ring: Callable[[], None] = lambda: None
+        self._runner = Runner(engine.registry, host, worker, engine.chance)
+        self._used = {"async": 0, "thread": 0, "process": 0}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._threads = Threads("thread", _call, self._collect_soon)
+        self._processes = Threads("process", self._call_isolated, self._collect_soon)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        # The task that the worker itself is.
+        self._main: asyncio.Task[Any] | None = None
+        self.ledger = Ledger(2 * (settings.async_slots + settings.thread_slots) + 16)
+        self.running: dict[int, Attempt] = {}
+        # Everything this process holds a lease of: running, or ended and not yet settled.
+        self.leases: dict[int, int] = {}
+        # What has ended and is to be settled, and what was charged to us as a crash and was none.
+        self.endings: list[Ending] = []
+        self.excused: list[Lease] = []
+        # One that must run alone: at most one at a time.
+        self.alone = 0
+        # Something would not stop: the process should be replaced when it is idle.
+        self.recycle = False
+
+    def bind(
+        self,
+        wake: Callable[[], None],
+        ring: Callable[[], None],
+        main: asyncio.Task[Any] | None = None,
+    ) -> None:
+        """Run in the caller's loop; `main` being cancelled is the end of the program."""
+        self._loop = asyncio.get_running_loop()
+        self._wake, self._ring, self._main = wake, ring, main
+
+    @property
+    def idle(self) -> bool:
+        """Whether it holds nothing: no attempt runs, no ending waits to be settled."""
+        return not (self.running or self.endings)
+
+    def free(self) -> dict[str, int]:
+        """Free slots per pool; empty if there are none."""
+        slots = {
+            "async": self._settings.async_slots - self._used["async"],
+            "thread": self._settings.thread_slots - self._used["thread"],
+            "process": self._settings.process_slots - self._used["process"],
+        }
+        return {pool: free for pool, free in slots.items() if free > 0}
+
+    def lease_list(self) -> list[Lease]:
+        """(job, fence) of every lease, from any thread."""
+        return list(self.leases.items())
+
+    def current(self) -> str | None:
+        """The task that the event loop is in at this moment, from any thread."""
+        current = asyncio.current_task(self._loop) if self._loop is not None else None
+        return current.get_name() if current in self._tasks else None
+
+    # --- starting
+
+    def start(self, job: Claimed) -> None:
+        """Run a job that was just claimed."""
+        self.leases[job.id] = job.fence
+        now = self._engine.clock.now()
+        if self._engine.hooks:
+            self._engine.tell(JobStarted(job.id, job.task, job.failures + 1))
+        attempt = self._runner.prepare(job, now=now, monotonic=monotonic())
+        if isinstance(attempt, Ending):
+            self.endings.append(attempt)
+            return
+        self.running[job.id] = attempt
+        pool = _pool(attempt)
+        self._used[pool] += 1
+        self.alone += job.alone
+        if pool == "async":
+            self._start_async(attempt)
+        elif pool == "thread":
+            attempt.interrupt = attempt.run._stop  # noqa: SLF001 - ours
+            self.ledger.start(job.id)
+            self._threads.submit(attempt)
+        else:
+            self._processes.submit(attempt)
+
+    def _start_async(self, attempt: Attempt) -> None:
+        assert self._loop is not None, "bound"
+        task = self._loop.create_task(self._call_async(attempt), name=attempt.job.task)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+        def interrupt() -> None:
+            attempt.run._stop()  # noqa: SLF001 - ours
+            task.cancel(attempt.stopping)
+
+        attempt.interrupt = interrupt
+
+    async def _call_async(self, attempt: Attempt) -> None:
+        value, error = None, None
+        self.ledger.start(attempt.job.id)
+        try:
+            value = await _call(attempt)
+        except BaseException as raised:  # noqa: BLE001 - whatever a task raises is its outcome
+            error = raised
+        self._finish(attempt, value, error)
+
+    def _call_isolated(self, attempt: Attempt) -> Ending:
+        return isolate.call(attempt, self._host, self._worker, self._engine.chance())
+
+    # --- ending
+
+    def _collect_soon(self) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._collect)
+
+    def _collect(self) -> None:
+        self._threads.collect(self._finish)
+        self._processes.collect(self._finish)
+
+    def _finish(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
+        """The call is over; unless somebody has decided about it meanwhile, say how it ended."""
+        self.ledger.finish(attempt.job.id)
+        if attempt.over:
+            return
+        self._drop(attempt)
+        try:
+            ending = self._ended(attempt, value, error)
+        except Exception:  # noqa: BLE001 - a value or an error that cannot even be looked at
+            ending = self._runner.unreadable(attempt, self._engine.clock.now())
+        self.endings.append(ending)
+        self._wake()
+
+    def _ended(self, attempt: Attempt, value: Any, error: BaseException | None) -> Ending:
+        now = self._engine.clock.now()
+        if isinstance(error, isolate.Crash):
+            return self._runner.crashed(attempt, str(error), now)
+        if isinstance(error, asyncio.CancelledError):
+            if attempt.stopping is not None:
+                return self._runner.conclude(attempt, None, TimedOut(attempt.stopping), now)
+            if self._main is not None and self._main.cancelling():
+                # The whole program is being ended; that is no failure of the task.
+                return self._runner.release(attempt.job, now)
+        if isinstance(value, Ending):
+            return self._runner.complete(attempt, value, now)
+        return self._runner.conclude(attempt, value, error, now)
+
+    def _drop(self, attempt: Attempt) -> None:
+        """It is over for us, whatever its code still does; its slot is free."""
+        attempt.over = True
+        if self.running.pop(attempt.job.id, None) is not None:
+            self._used[_pool(attempt)] -= 1
+            self.alone -= attempt.job.alone
+            if attempt.job.alone:
+                # Another suspect may wait for its turn.
+                self._ring()
+
+    # --- stopping
+
+    def interrupt(self, job: int, fence: int, why: str) -> None:
+        """Tell an attempt to stop, in the way of its pool."""
+        attempt = self.running.get(job)
+        if attempt is None or attempt.job.fence != fence or attempt.stopping is not None:
+            return
+        attempt.stopping = why
+        attempt.patience = monotonic() + self._settings.patience_ms / 1000
+        attempt.interrupt()
+
+    def sweep(self) -> None:
+        """Tell attempts over their timeout to stop, and give up on those that would not."""
+        time = monotonic()
+        for attempt in list(self.running.values()):
+            if attempt.stopping is None:
+                if time > attempt.deadline:
+                    why = str(self._runner.timed_out(attempt))
+                    self.interrupt(attempt.job.id, attempt.job.fence, why)
+            elif time > attempt.patience:
+                self._give_up(attempt)
+
+    def _give_up(self, attempt: Attempt) -> None:
+        """It cannot be killed: settle without it, and let the process be replaced when idle."""
+        self._drop(attempt)
+        self.recycle = True
+        why = attempt.stopping or ""
+        self._engine.tell(JobStuck(attempt.job.id, attempt.job.task, why))
+        self.endings.append(self._runner.give_up_waiting(attempt, self._engine.clock.now()))
+        self._wake()
+
+    def lost(self, leases: list[Lease]) -> None:
+        """These leases are no longer ours: stop their handlers, write nothing of them."""
+        for job, fence in leases:
+            # It may have been settled since, and even claimed again, by a later lease.
+            if self.leases.get(job) != fence:
+                continue
+            del self.leases[job]
+            self.excused.append((job, fence))
+            attempt = self.running.get(job)
+            if attempt is not None:
+                self._drop(attempt)
+                attempt.stopping = "its lease was lost"
+                attempt.interrupt()
+                self._engine.tell(LeaseWasLost(job, attempt.job.task))
+        self._wake()
+
+    def release(self) -> int:
+        """Hand back what still runs, without burning a retry; returns how many."""
+        now = self._engine.clock.now()
+        left = list(self.running.values())
+        for attempt in left:
+            self._drop(attempt)
+            attempt.stopping = "the worker is stopping"
+            attempt.interrupt()
+            self.endings.append(self._runner.release(attempt.job, now))
+        for task in list(self._tasks):
+            task.cancel()
+        return len(left)
+
+    def abandon(self) -> None:
+        """As if the process were gone: nothing that still runs will be heard of."""
+        for attempt in list(self.running.values()):
+            self._drop(attempt)
+
+    def close(self) -> None:
+        self.ledger.close()
+        self._threads.close()
+        self._processes.close()
+
+
+def _call(attempt: Attempt) -> Any:
+    """The user's function, at most two frames below ours."""
+    if attempt.task.takes_run:
+        return attempt.task.function(attempt.run, *attempt.args, **attempt.kwargs)
+    return attempt.task.function(*attempt.args, **attempt.kwargs)
+
+
+def _pool(attempt: Attempt) -> str:
+    """A suspect gets a process of its own, whatever its task says."""
+    if attempt.job.alone and attempt.task.importable:
+        return "process"
+    return attempt.task.pool

@@ -1,0 +1,172 @@
+"""A worker's dealings with the database: one transaction for all that ended and all that is wanted.
+
+Everything here runs inside a transaction and is repeatable; nothing here knows how jobs are run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from duework.db.database import Tx
+from duework.kernel import liveness
+from duework.kernel.claim import Claim, Verdict, Want, claim, excuse, marked, recover
+from duework.kernel.engine import Engine
+from duework.kernel.job import Ending
+from duework.kernel.lanes import Lane, Q
+from duework.kernel.ledger import started
+from duework.kernel.liveness import Process
+from duework.kernel.report import describe
+from duework.kernel.settle import settle
+
+# (job, fence, reason) of what is to be cancelled while it runs.
+Mark = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One round with the database: what ended, what is wanted, whose leases may be written off."""
+
+    endings: list[Ending]
+    want: Want | None = None
+    take_over: bool = False
+    dead: tuple[int, ...] = ()
+    excused: Sequence[tuple[int, int]] = ()
+    progress: Sequence[tuple[Any, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """What came of it, after the commit."""
+
+    settled: Sequence[Ending | None]
+    claim: Claim | None
+    recovered: Sequence[Ending] = ()
+    marks: Sequence[Mark] = ()
+    workers: Sequence[Process] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What can be seen without taking a lock."""
+
+    lanes: list[Lane]
+    lease_end: int | None
+    workers: list[Process]
+    marks: list[Mark]
+
+
+class Turns:
+    """The verbs of one worker's process."""
+
+    def __init__(self, engine: Engine, process: Process) -> None:
+        self._engine = engine
+        self._process = process
+        # Whether others can read in the database who holds our leases.
+        self._known = False
+        # One object each, so that the writer can tell requests of the same verb.
+        self.take: Callable[[Tx, list[Turn]], Sequence[TurnResult]] = self._take
+        self.farewell: Callable[[Tx, list[Turn]], Sequence[None]] = self._farewell
+
+    def look(self) -> Look:
+        """Read whether a claim would find anything, and what else is new."""
+        with self._engine.database.reading() as tx:
+            return Look(
+                self._engine.lanes.all(tx),
+                tx.query(Q.next_lease_end, {})[0][0],
+                _processes(tx),
+                marked(tx, self._process.id),
+            )
+
+    def marks(self) -> list[Mark]:
+        """What this worker runs and somebody wants cancelled."""
+        with self._engine.database.reading() as tx:
+            return marked(tx, self._process.id)
+
+    def frees_others(self, settled: Sequence[Ending | None]) -> bool:
+        """Whether what ended may have made something claimable, here or elsewhere."""
+        limits = self._engine.registry
+        if settled and (limits.queue_limits or limits.task_limits()):
+            return True
+        return any(
+            ending is not None and (ending.linked or ending.kind != "done") for ending in settled
+        )
+
+    def _take(self, tx: Tx, turns: list[Turn]) -> Sequence[TurnResult]:
+        return [self._take_one(tx, turn) for turn in turns]
+
+    def _take_one(self, tx: Tx, turn: Turn) -> TurnResult:
+        engine = self._engine
+        now = engine.clock.now()
+        settled = settle(tx, turn.endings, now=now, lanes=engine.lanes, react=engine.react)
+        if turn.excused:
+            excuse(tx, turn.excused)
+        if turn.progress:
+            tx.bulk(Q.progress, turn.progress)
+        if self.frees_others(settled):
+            tx.query(Q.notify, {"word": "due"})
+        if turn.want is None:
+            return TurnResult(settled, None)
+        workers = _processes(tx)
+        recovered = recover(
+            tx,
+            now=now,
+            lanes=engine.lanes,
+            react=engine.react,
+            crashed=_verdicts(workers, self._process.id, turn.dead),
+            immortal=engine.registry.immortal,
+            dead=turn.dead,
+            take_over=turn.take_over,
+        )
+        taken = claim(tx, turn.want, now=now, lanes=engine.lanes, react=engine.react)
+        if taken.jobs and not self._known:
+            tx.query(Q.worker_is, asdict(self._process))
+            tx.after_commit.append(self._now_known)
+        return TurnResult(settled, taken, recovered, marked(tx, self._process.id), workers)
+
+    def _farewell(self, tx: Tx, turns: list[Turn]) -> Sequence[None]:
+        """The last turn: settle what ended, and leave no trace of this process."""
+        for turn in turns:
+            self._take_one(tx, turn)
+            if self._known:
+                tx.query(Q.worker_gone, {"id": self._process.id})
+        return [None for _ in turns]
+
+    def _now_known(self) -> None:
+        self._known = True
+
+
+def refused(ending: Ending, error: Exception) -> Ending:
+    """What becomes of an attempt whose ending the database will not take."""
+    if ending.fallback is not None:
+        return ending.fallback(error).but(effects=(), watched=False)
+    why = f"it could not be settled: {describe(error)}"
+    return ending.but(kind="failed", result=None, error=why, effects=(), watched=False)
+
+
+def _processes(tx: Tx) -> list[Process]:
+    return [Process(*row) for row in tx.query(Q.workers, {})]
+
+
+def _verdicts(workers: Sequence[Process], me: int, dead: Sequence[int]) -> Verdict:
+    """Whether an attempt's process crashed under it, as far as can be told from here."""
+    known = {process.id: process for process in workers}
+    ledgers: dict[int, frozenset[int] | None] = {}
+
+    def crashed(worker: int, job: int) -> bool:
+        if worker == me:
+            return False
+        process = known.get(worker)
+        fate = "dead" if process is None else liveness.verdict(process)
+        if fate == "rebooted":
+            # That killed everything on the machine: nobody's fault.
+            return False
+        if fate == "dead" or worker in dead:
+            if worker not in ledgers:
+                ledgers[worker] = started(worker)
+            running = ledgers[worker]
+            return running is None or job in running
+        return fate == "elsewhere"
+
+    return crashed
