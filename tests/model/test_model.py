@@ -207,7 +207,9 @@ class Walk(RuleBasedStateMachine):
     @rule(wanted=st.lists(st.tuples(places, rarely), min_size=1, max_size=3), worker=workers)
     def extend(self, wanted: list[tuple[int, bool]], worker: int) -> None:
         found = {self.held(place, stale=stale) for place, stale in wanted} - {None}
-        pairs = sorted({(job, fence) for job, fence, _ in found})  # type: ignore[misc]
+        self.extend_all(sorted({(job, fence) for job, fence, _ in found}), worker)  # type: ignore[misc]
+
+    def extend_all(self, pairs: list[tuple[int, int]], worker: int) -> None:
         theirs = self.both(
             lambda k: k.run(lambda tx: claims.extend(tx, pairs, worker=worker, until=k.now + LEASE))
         )
@@ -326,6 +328,21 @@ class Walk(RuleBasedStateMachine):
         self.settle(chosen)
         self.all_three_are_equal()
         self.advance(by)
+
+    @precondition(lambda self: any(r["worker"] for r in self.model.jobs.values()))
+    @rule(times=st.sampled_from([1, 5, 5]), crashed=st.sampled_from([True, True, False]))
+    def lose_and_claim(self, times: int, *, crashed: bool) -> None:
+        """The same jobs are lost and taken again, and the old holder tries to keep them."""
+        for _ in range(times):
+            self.advance(LEASE)
+            self.recover(crashed=crashed, dead=(), take_over=True)
+            self.all_three_are_equal()
+            self.advance(5000)
+            self.claim(ME, TASKS, 100, {})
+            self.all_three_are_equal()
+        self.advance(1)
+        old = {lease[:2] for lease in self.leases if not self.model._ours(*lease)}  # noqa: SLF001
+        self.extend_all(sorted(old), ME)
 
     @precondition(lambda self: any(r["state"] == "failed" for r in self.model.jobs.values()))
     @rule()
