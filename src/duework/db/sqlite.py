@@ -23,6 +23,7 @@ import apsw
 
 from duework.clock import monotonic, pause
 from duework.db import files
+from duework.db.backup import copied
 from duework.db.database import Retryable, Tx
 from duework.db.mend import mend
 from duework.db.reserve import Reserve
@@ -32,6 +33,7 @@ from duework.errors import DatabaseError, Gone, SchemaMismatch, Unavailable, Unk
 
 OLDEST = (3, 51, 3)
 BUSY_SECONDS = 0.25
+IDLE_CONNECTIONS = 4
 
 _TOUCH = """insert into duework_mark (process, number) values (?, ?)
             on conflict (process) do update set number = excluded.number"""
@@ -55,7 +57,8 @@ class SqliteDatabase:
         self._foreign_until = 0.0
         self._pulse: apsw.Connection | None = None
         self._readers: list[apsw.Connection] = []
-        self._readers_lock = threading.Lock()
+        self._idle: list[apsw.Connection] = []
+        self._lock = threading.Lock()
         self._identity: files.Identity | None = None
         self._closed = False
         self._pid = os.getpid()
@@ -172,8 +175,10 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Tx]:
-        connection = self.connect()
+        self._check_identity()
+        connection = self._borrow(self._idle)
         tx = SqliteTx(connection)
+        sound = True
         try:
             self._begin_patiently(connection)
             token = holding.set(True)
@@ -183,9 +188,13 @@ class SqliteDatabase:
                 holding.reset(token)
             self._commit_block(connection)
         except Retryable as error:
+            sound = False
             raise Unavailable(str(error)) from error.__cause__
+        except (Unavailable, Gone):
+            sound = False
+            raise
         finally:
-            connection.close(force=True)
+            self._give_back(self._idle, connection, sound=sound and not _marked(connection))
         run_after_commit(tx)
 
     def _commit_block(self, connection: apsw.Connection) -> None:
@@ -217,12 +226,7 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Tx]:
-        self._check_usable()
-        with self._readers_lock:
-            connection = self._readers.pop() if self._readers else None
-        if connection is None:
-            connection = self.connect()
-            connection.pragma("query_only", "on")
+        connection = self._borrow(self._readers)
         sound = True
         try:
             with translated():
@@ -232,17 +236,32 @@ class SqliteDatabase:
             sound = False
             raise Unavailable(str(error)) from error.__cause__
         finally:
-            self._give_back(connection, sound=sound)
+            self._give_back(self._readers, connection, sound=sound)
 
-    def _give_back(self, connection: apsw.Connection, *, sound: bool) -> None:
+    def _borrow(self, idle: list[apsw.Connection]) -> apsw.Connection:
+        self._check_usable()
+        with self._lock:
+            connection = idle.pop() if idle else None
+        if connection is None:
+            connection = self.connect()
+            if idle is self._readers:
+                connection.pragma("query_only", "on")
+        return connection
+
+    def _give_back(
+        self, idle: list[apsw.Connection], connection: apsw.Connection, *, sound: bool
+    ) -> None:
         try:
             if connection.in_transaction:
                 connection.execute("rollback")
+            # A statement that was left half read would hold on to its old view of the file.
+            sound = sound and connection.txn_state() == apsw.SQLITE_TXN_NONE
         except apsw.Error:
             sound = False
-        with self._readers_lock:
-            if sound and not self._closed:
-                self._readers.append(connection)
+        with self._lock:
+            room = idle is self._readers or len(idle) < IDLE_CONNECTIONS
+            if sound and room and not self._closed:
+                idle.append(connection)
                 return
         connection.close(force=True)
 
@@ -285,23 +304,7 @@ class SqliteDatabase:
 
     def backup(self, target: str) -> Iterator[tuple[int, int]]:
         """Copy by SQLite's own backup interface: a plain file copy would drop our locks."""
-        path = Path(target)
-        if os.path.lexists(path):
-            raise UsageError(f"{target} exists already: a backup overwrites nothing")
-        files.create(path)
-        source, destination = self.connect(), apsw.Connection(str(path))
-        whole = False
-        try:
-            with translated(), destination.backup("main", source, "main") as copy:
-                while not copy.done:
-                    copy.step(256)
-                    yield copy.page_count - copy.remaining, copy.page_count
-            whole = True
-        finally:
-            destination.close()
-            source.close()
-            if not whole:
-                path.unlink(missing_ok=True)
+        return copied(self.connect, Path(target))
 
     def mend(self, tx: Tx) -> int:
         """SQLite stores any bytes as text, and then no row beside them can be read either."""
@@ -318,10 +321,11 @@ class SqliteDatabase:
             self._identity.release()
 
     def _drop_connections(self) -> None:
-        with self._readers_lock:
-            for connection in self._readers:
+        with self._lock:
+            for connection in self._readers + self._idle:
                 connection.close(force=True)
             self._readers.clear()
+            self._idle.clear()
         for single in (self._writer, self._pulse):
             if single is not None:
                 single.close(force=True)
@@ -383,6 +387,15 @@ class SqliteDatabase:
         connection.pragma("trusted_schema", "off")
         connection.pragma("cell_size_check", "on")
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+
+
+def _marked(connection: apsw.Connection) -> bool:
+    """Whether a block left something that the next one on this connection would find."""
+    try:
+        kept = connection.execute("select 1 from sqlite_temp_schema limit 1").fetchone()
+    except apsw.Error:
+        return True
+    return kept is not None or len(connection.db_names()) > len(("main", "temp"))
 
 
 def parse(url: str) -> tuple[Path, dict[str, list[str]]]:
