@@ -18,7 +18,7 @@ import apsw
 import pytest
 
 from duework import App, Error, Gone, Job, SchemaMismatch, Unavailable, UsageError
-from duework.db import files, sqlite
+from duework.db import files, reserve
 from duework.kernel.facts import JobSettled, Parked, Resumed
 from tests.support.working import eventually, working
 
@@ -587,7 +587,7 @@ def fill_up(app: App, disk: Disk) -> list[Job[Any]]:
 def test_a_full_disk_refuses_new_work_settles_what_runs_and_recovers_by_itself(
     disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BALLAST_BYTES", 512 * 1024)
+    monkeypatch.setattr(reserve, "BALLAST_BYTES", 512 * 1024)
     app = made(disk.path)
     release = threading.Event()
 

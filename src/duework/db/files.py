@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from duework.db.adopted import unwrapped
 from duework.db.database import Tx
 from duework.errors import Gone, Unavailable, UsageError
 
@@ -210,20 +211,20 @@ def _meant(name: str) -> Iterator[str]:
 
 
 def adopt_stdlib(connection: Any, path: Path) -> Tx:
-    """A transaction on a stdlib `sqlite3` connection, allowed while we have not opened the file."""
+    """A transaction on a stdlib `sqlite3` connection, or on the one inside SQLAlchemy's or Django's.
+
+    Allowed only while we have not opened the file.
+    """
     import sqlite3
 
     from duework.db.stdlib import StdlibTx
 
-    if not isinstance(connection, sqlite3.Connection):
-        kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
-        raise UsageError(
-            f"using(connection=…) takes an apsw or sqlite3 connection here, not {kind}"
-        )
+    wanted = "an apsw or sqlite3 connection here, or a SQLAlchemy or Django one on sqlite3"
+    found = unwrapped(connection, sqlite3.Connection, wanted=wanted)
     if inode_of(path) in _ours:
         message = (
             "this process has the database open already, and a sqlite3 connection beside it breaks"
             " the locks: take a connection from app.connect(), or use app.transaction()"
         )
         raise UsageError(message)
-    return StdlibTx(connection)
+    return StdlibTx(found)

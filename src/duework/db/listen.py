@@ -16,7 +16,7 @@ from collections.abc import Callable
 import psycopg
 from psycopg import sql
 
-from duework.db.postgres import arguments
+from duework.db.postgres_connect import arguments
 
 CHANNEL = "duework"
 RECONNECTED = "reconnected"

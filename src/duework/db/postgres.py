@@ -12,7 +12,6 @@ server the number of a transaction that left nothing on disk is given to another
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import random
 import secrets
@@ -21,11 +20,12 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 
 from duework.clock import monotonic, pause
+from duework.db.adopted import unwrapped
 from duework.db.database import Retryable, Tx, Values
+from duework.db.postgres_connect import arguments, opened
 from duework.db.postgres_tx import (
     OPEN,
     Connection,
@@ -47,15 +47,6 @@ DECIDE_SECONDS = 20.0
 # wait. Longer than `statement_timeout`, which is the server's own answer to the same question.
 ANSWER_SECONDS = 35.0
 
-CONNECTING = {
-    "connect_timeout": 5,
-    "keepalives": 1,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 2,
-    "tcp_user_timeout": 5000,
-    "application_name": "duework",
-}
 WRITER = {
     "enable_seqscan": "off",
     "jit": "off",
@@ -64,17 +55,6 @@ WRITER = {
     "idle_in_transaction_session_timeout": "10s",
 }
 REPORTED = ["server_version", "fsync", "synchronous_commit", "full_page_writes"]
-
-# The driver gives no code for a connection that was refused, only the server's words.
-ADVICE = {
-    "password authentication failed": "check the user and the password in the URL",
-    "no pg_hba.conf entry": "allow this host and user in the server's pg_hba.conf",
-    "does not exist": "create it, or correct the URL",
-    "too many clients": "raise max_connections, or end other programs",
-    "connection slots": "raise max_connections, or end other programs",
-    "too many connections": "raise the limit of the database or of the role",
-    "Connection refused": "is the server running, and is the port right?",
-}
 
 _BEGIN = b"begin isolation level read committed"
 # Never an update of one row: while an old snapshot is open, that row would grow a long tail of
@@ -109,25 +89,6 @@ def _watched(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
             wanted = steps.send(ready)
     except StopIteration as end:
         return end.value
-
-
-def arguments(url: str, **settings: str) -> dict[str, Any]:
-    """What to connect with: our defaults, and before them what the URL says."""
-    try:
-        given = {name: value for name, value in conninfo_to_dict(url).items() if value is not None}
-    except psycopg.Error as error:
-        detail = redacted(first_line(error))
-        raise UsageError(f"cannot read the database URL {redacted(url)!r}: {detail}") from None
-    if "@" in str(given.get("host", "")):
-        message = f"cannot read {redacted(url)!r}: write an @ in a user name or password as %40"
-        raise UsageError(message)
-    ports = str(given.get("port") or "5432").split(",")
-    if not all(port.isdigit() or not port for port in ports):
-        raise UsageError(f"cannot read {redacted(url)!r}: a port is a number")
-    # Of two settings of one name the last one holds.
-    own = "".join(f"-c {name}={value} " for name, value in settings.items())
-    options = own + str(given.get("options") or os.environ.get("PGOPTIONS", ""))
-    return {**CONNECTING, **given, **({"options": options} if options else {})}
 
 
 class PostgresDatabase:
@@ -223,7 +184,7 @@ class PostgresDatabase:
         if self._writer is not None and not _reset(self._writer):
             self._drop_writer()
         if self._writer is None:
-            connection = self._open(_Watched, self._writer_arguments)
+            connection = opened(_Watched, self._writer_arguments)
             try:
                 row = connection.execute(_BACKEND).fetchone() or (0, None)
             except psycopg.Error as error:
@@ -278,7 +239,12 @@ class PostgresDatabase:
 
     def adopt(self, connection: Any) -> Tx:
         """A `Tx` on a psycopg connection, or on the one inside SQLAlchemy's or Django's."""
-        found = _unwrapped(connection)
+        found: Connection = unwrapped(
+            connection,
+            psycopg.Connection,
+            wanted="a psycopg connection here, or a SQLAlchemy or Django one on psycopg 3",
+            asynchronous=(psycopg.AsyncConnection,),
+        )
         if found.autocommit and found.info.transaction_status not in OPEN:
             message = (
                 "this connection commits every statement by itself:"
@@ -291,7 +257,7 @@ class PostgresDatabase:
         """A psycopg connection for the user."""
         self._check()
         try:
-            return self._open(psycopg.Connection, self._arguments, autocommit=False)
+            return opened(psycopg.Connection, self._arguments, autocommit=False)
         except Retryable as error:
             raise Unavailable(str(error)) from error.__cause__
 
@@ -373,7 +339,7 @@ class PostgresDatabase:
                 connection = idle.pop() if idle else None
             used = connection is not None
             try:
-                connection = connection or self._open(psycopg.Connection, self._arguments)
+                connection = connection or opened(psycopg.Connection, self._arguments)
                 return connection, connection.execute(opening, values)
             except (psycopg.Error, Retryable) as error:
                 if connection is not None:
@@ -394,27 +360,6 @@ class PostgresDatabase:
                     return
         connection.close()
 
-    def _open(
-        self, kind: type[Connection], given: dict[str, Any], *, autocommit: bool = True
-    ) -> Connection:
-        try:
-            return kind.connect(**given, autocommit=autocommit)
-        except psycopg.Error as error:
-            host, port = given.get("host", "localhost"), given.get("port", 5432)
-            reason = first_line(error).rpartition(" failed: ")[2]
-            if password := given.get("password"):
-                reason = reason.replace(str(password), "***")
-            message = f"PostgreSQL at {host}:{port} cannot be reached: {reason}{_advice(reason)}"
-            raise Retryable(message) from error
-
-
-def _advice(reason: str) -> str:
-    """What to do about a server that will not let us in. Its words may be in another language."""
-    for words, advice in ADVICE.items():
-        if words in reason:
-            return f" ({advice})"
-    return ""
-
 
 def _reset(connection: Connection) -> bool:
     """End what is still open on a connection; False if it is of no more use."""
@@ -424,36 +369,6 @@ def _reset(connection: Connection) -> bool:
     except psycopg.Error:
         return False
     return not connection.closed
-
-
-def _unwrapped(given: Any) -> Connection:
-    found = given
-    # A Session holds a Connection, which holds a pool's proxy, which holds the driver's own.
-    for _ in range(4):
-        if isinstance(found, psycopg.Connection):
-            return found
-        if isinstance(found, psycopg.AsyncConnection) or inspect.iscoroutine(found):
-            if inspect.iscoroutine(found):
-                found.close()
-            message = "this connection is asynchronous: use a synchronous psycopg.Connection"
-            raise UsageError(message)
-        # Django connects at first use.
-        if ensure := getattr(found, "ensure_connection", None):
-            ensure()
-        found = _inside(found)
-    kind = f"{type(given).__module__}.{type(given).__qualname__}"
-    raise UsageError(
-        "using(connection=…) takes a psycopg connection here, or a SQLAlchemy or Django one on"
-        f" psycopg 3, not {kind}"
-    )
-
-
-def _inside(wrapper: Any) -> Any:
-    for name in ("driver_connection", "dbapi_connection", "connection"):
-        inner = getattr(wrapper, name, None)
-        if inner is not None:
-            return inner() if inspect.ismethod(inner) else inner
-    return None
 
 
 __all__ = ["PostgresDatabase", "PostgresTx", "arguments"]

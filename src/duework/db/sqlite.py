@@ -14,7 +14,7 @@ import os
 import random
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -23,149 +23,20 @@ import apsw
 
 from duework.clock import monotonic, pause
 from duework.db import files
-from duework.db.database import Changes, Retryable, Tx, Values, check_values, encode_list, row_type
-from duework.db.queries import Statement
+from duework.db.backup import copied
+from duework.db.database import Retryable, Tx
+from duework.db.mend import mend
+from duework.db.reserve import Reserve
+from duework.db.sqlite_tx import SqliteTx, translated
 from duework.db.writer import holding, run_after_commit
 from duework.errors import DatabaseError, Gone, SchemaMismatch, Unavailable, Unknown, UsageError
 
 OLDEST = (3, 51, 3)
 BUSY_SECONDS = 0.25
-BALLAST_BYTES = 16 * 1024 * 1024
-REFILL_SECONDS = 1.0
-FULL = "the disk is full: free some space"
+IDLE_CONNECTIONS = 4
 
 _TOUCH = """insert into duework_mark (process, number) values (?, ?)
             on conflict (process) do update set number = excluded.number"""
-
-
-# Table and column names here come from our own schema.
-_TEXTS = """select s.name, c.name from sqlite_schema s, pragma_table_info(s.name) c
-            where s.type = 'table' and s.name like 'duework~_%' escape '~' and c.type = 'TEXT'"""
-_MEND = """update or ignore {table} set {column} = duework_mend(cast({column} as blob))
-           where duework_mend(cast({column} as blob)) <> {column} {still_open}"""
-
-
-def _mended(*raw: Any) -> str | None:
-    return raw[0].decode("utf-8", "replace") if isinstance(raw[0], bytes) else None
-
-
-class SqliteTx:
-    """A transaction on one apsw connection."""
-
-    def __init__(
-        self, connection: apsw.Connection, on_full: Callable[[], None] | None = None
-    ) -> None:
-        self.connection = connection
-        self._on_full = on_full
-        self.after_commit: list[Callable[[], None]] = []
-        # A change of the schema touches no row that is counted.
-        self.wrote = False
-
-    def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
-        # A list is a JSON text here, read by `json_each`.
-        plain = {name: encode_list(v) if isinstance(v, list) else v for name, v in values.items()}
-        with _translated(self._on_full):
-            return self.connection.execute(statement.sqlite, plain).fetchall()
-
-    def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
-        before = self.connection.total_changes()
-        with _translated(self._on_full):
-            self.connection.executemany(statement.sqlite, rows)
-        return self.connection.total_changes() - before
-
-    def read(self, sql: str, /, **values: Any) -> list[Any]:
-        check_values(sql, values)
-        with _translated():
-            cursor = self.connection.cursor()
-            # The description is there only while a row is: after the last one apsw forgets it.
-            kind: list[Callable[[Sequence[Any]], Any]] = []
-            rows: list[Any] = []
-            for row in cursor.execute(sql, values):
-                if not kind:
-                    kind.append(row_type(tuple(column[0] for column in cursor.description)))
-                rows.append(kind[0](row))
-            return rows
-
-    def write(self, sql: str, /, rows: Sequence[Values] | None = None, **values: Any) -> Changes:
-        connection = self.connection
-        self.wrote = True
-        inserted = changed = 0
-        with _translated(self._on_full):
-            for each in [values] if rows is None else rows:
-                check_values(sql, each)
-                connection.set_last_insert_rowid(0)
-                before = connection.total_changes()
-                for _ in connection.execute(sql, each):
-                    pass
-                count = connection.total_changes() - before
-                if sql.lstrip()[:7].lower() in {"insert ", "replace"}:
-                    inserted += count
-                else:
-                    changed += count
-        return Changes(inserted, changed)
-
-    @contextlib.contextmanager
-    def savepoint(self, limit_ms: int | None = None) -> Iterator[None]:
-        connection = self.connection
-        connection.execute("savepoint duework")
-        mark = len(self.after_commit)
-        try:
-            with _limited(connection, limit_ms):
-                yield
-        except BaseException:
-            del self.after_commit[mark:]
-            # An interrupt or a full disk may have ended the whole transaction already.
-            if not connection.in_transaction:
-                raise Retryable("the transaction was rolled back") from None
-            connection.execute("rollback to duework")
-            connection.execute("release duework")
-            raise
-        connection.execute("release duework")
-
-
-@contextlib.contextmanager
-def _limited(connection: apsw.Connection, limit_ms: int | None) -> Iterator[None]:
-    """Interrupt SQL that runs on past the limit."""
-    if limit_ms is None:
-        yield
-        return
-    deadline = monotonic() + limit_ms / 1000
-    connection.set_progress_handler(lambda: monotonic() > deadline, 10_000)
-    try:
-        yield
-    except apsw.InterruptError as error:
-        raise DatabaseError(f"interrupted after {limit_ms} ms") from error
-    finally:
-        connection.set_progress_handler(None)
-
-
-@contextlib.contextmanager
-def _translated(on_full: Callable[[], None] | None = None) -> Iterator[None]:
-    """Drivers' exceptions end here: what may be tried again, and what is the statement's fault."""
-    try:
-        yield
-    except (apsw.BusyError, apsw.LockedError) as error:
-        raise Retryable("the database is locked by another connection") from error
-    except apsw.FullError as error:
-        if on_full is not None:
-            on_full()
-        raise Retryable(FULL) from error
-    except apsw.IOError as error:
-        raise Retryable(f"the disk failed ({error})") from error
-    except (apsw.ReadOnlyError, apsw.CantOpenError) as error:
-        raise Retryable(
-            f"the database cannot be written ({error}): check the rights on the file and its folder"
-        ) from error
-    except (apsw.CorruptError, apsw.NotADBError) as error:
-        raise Unavailable(
-            f"the database file is damaged ({error}): restore it from a backup"
-        ) from error
-    except apsw.InterruptError:
-        raise
-    except UnicodeError as error:
-        raise DatabaseError(f"a text in the database, or for it, is not UTF-8: {error}") from error
-    except apsw.Error as error:
-        raise DatabaseError(f"{type(error).__name__.removesuffix('Error')}: {error}") from error
 
 
 class SqliteDatabase:
@@ -177,6 +48,7 @@ class SqliteDatabase:
         self.url = url
         self.path, self._options = parse(url)
         self._synchronous = "full" if durability == "power" else "normal"
+        self._reserve = Reserve(self.path)
         self._process = secrets.randbits(62)
         self._number = 0
         self._changes = 0
@@ -185,13 +57,11 @@ class SqliteDatabase:
         self._foreign_until = 0.0
         self._pulse: apsw.Connection | None = None
         self._readers: list[apsw.Connection] = []
-        self._readers_lock = threading.Lock()
+        self._idle: list[apsw.Connection] = []
+        self._lock = threading.Lock()
         self._identity: files.Identity | None = None
         self._closed = False
         self._pid = os.getpid()
-        self._has_reserve = False
-        # When to try to get the reserve back; None while it is there.
-        self._refill_at: float | None = None
         if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST:
             message = (
                 f"SQLite {apsw.sqlite_lib_version()} can corrupt a database with several writers;"
@@ -224,11 +94,11 @@ class SqliteDatabase:
                     raise Retryable("the database is locked by another connection") from error
                 pause(0.0002 + random.random() * 0.0008)  # noqa: S311 - jitter
             except apsw.Error:
-                with _translated(self._use_reserve):
+                with translated(self._reserve.use):
                     raise
         self._number += 1
         self._changes = connection.total_changes()
-        return SqliteTx(connection, self._use_reserve)
+        return SqliteTx(connection, self._reserve.use)
 
     def commit(self, tx: Tx) -> None:
         connection = self._write_connection()
@@ -265,10 +135,10 @@ class SqliteDatabase:
         """Decide what became of a COMMIT that raised; returns if it happened after all."""
         if isinstance(error, (apsw.BusyError, apsw.FullError)) and connection.in_transaction:
             connection.execute("rollback")
-            with _translated(self._use_reserve):
+            with translated(self._reserve.use):
                 raise error
         if isinstance(error, apsw.FullError):
-            self._use_reserve()
+            self._reserve.use()
         number = self._number
         self._drop_connections()
         try:
@@ -289,26 +159,11 @@ class SqliteDatabase:
         if row is None or row[0] != number:
             raise Retryable(f"the commit failed ({error})") from error
 
-    # --- a full disk
-
     def reserve(self) -> None:
-        self._has_reserve = files.fill_ballast(self.path, BALLAST_BYTES)
+        self._reserve.fill()
 
     def short(self) -> str | None:
-        if self._refill_at is None:
-            return None
-        if monotonic() >= self._refill_at:
-            self._refill_at = monotonic() + REFILL_SECONDS
-            if files.fill_ballast(self.path, BALLAST_BYTES):
-                self._refill_at = None
-                return None
-        return FULL
-
-    def _use_reserve(self) -> None:
-        """Give the ballast up, so that what runs can still be settled."""
-        if self._has_reserve:
-            self._refill_at = monotonic() + REFILL_SECONDS
-            files.ballast(self.path).unlink(missing_ok=True)
+        return self._reserve.short()
 
     def _write_connection(self) -> apsw.Connection:
         self._check_usable()
@@ -320,8 +175,10 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Tx]:
-        connection = self.connect()
+        self._check_identity()
+        connection = self._borrow(self._idle)
         tx = SqliteTx(connection)
+        sound = True
         try:
             self._begin_patiently(connection)
             token = holding.set(True)
@@ -331,14 +188,18 @@ class SqliteDatabase:
                 holding.reset(token)
             self._commit_block(connection)
         except Retryable as error:
+            sound = False
             raise Unavailable(str(error)) from error.__cause__
+        except (Unavailable, Gone):
+            sound = False
+            raise
         finally:
-            connection.close(force=True)
+            self._give_back(self._idle, connection, sound=sound and not _marked(connection))
         run_after_commit(tx)
 
     def _commit_block(self, connection: apsw.Connection) -> None:
         try:
-            with _translated():
+            with translated():
                 connection.execute("commit")
         except Retryable as error:
             if isinstance(error.__cause__, apsw.IOError):
@@ -358,39 +219,49 @@ class SqliteDatabase:
                     ) from error
                 pause(0.0002 + random.random() * 0.0008)  # noqa: S311 - jitter
             except apsw.Error:
-                with _translated():
+                with translated():
                     raise
             else:
                 return
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Tx]:
-        self._check_usable()
-        with self._readers_lock:
-            connection = self._readers.pop() if self._readers else None
-        if connection is None:
-            connection = self.connect()
-            connection.pragma("query_only", "on")
+        connection = self._borrow(self._readers)
         sound = True
         try:
-            with _translated():
+            with translated():
                 connection.execute("begin")
             yield SqliteTx(connection)
         except Retryable as error:
             sound = False
             raise Unavailable(str(error)) from error.__cause__
         finally:
-            self._give_back(connection, sound=sound)
+            self._give_back(self._readers, connection, sound=sound)
 
-    def _give_back(self, connection: apsw.Connection, *, sound: bool) -> None:
+    def _borrow(self, idle: list[apsw.Connection]) -> apsw.Connection:
+        self._check_usable()
+        with self._lock:
+            connection = idle.pop() if idle else None
+        if connection is None:
+            connection = self.connect()
+            if idle is self._readers:
+                connection.pragma("query_only", "on")
+        return connection
+
+    def _give_back(
+        self, idle: list[apsw.Connection], connection: apsw.Connection, *, sound: bool
+    ) -> None:
         try:
             if connection.in_transaction:
                 connection.execute("rollback")
+            # A statement that was left half read would hold on to its old view of the file.
+            sound = sound and connection.txn_state() == apsw.SQLITE_TXN_NONE
         except apsw.Error:
             sound = False
-        with self._readers_lock:
-            if sound and not self._closed:
-                self._readers.append(connection)
+        with self._lock:
+            room = idle is self._readers or len(idle) < IDLE_CONNECTIONS
+            if sound and room and not self._closed:
+                idle.append(connection)
                 return
         connection.close(force=True)
 
@@ -412,7 +283,7 @@ class SqliteDatabase:
         if self._pulse is None:
             self._pulse = self.connect()
         try:
-            with _translated():
+            with translated():
                 return int(self._pulse.pragma("data_version"))
         except Retryable as error:
             raise Unavailable(str(error)) from error.__cause__
@@ -433,35 +304,12 @@ class SqliteDatabase:
 
     def backup(self, target: str) -> Iterator[tuple[int, int]]:
         """Copy by SQLite's own backup interface: a plain file copy would drop our locks."""
-        path = Path(target)
-        if os.path.lexists(path):
-            raise UsageError(f"{target} exists already: a backup overwrites nothing")
-        files.create(path)
-        source, destination = self.connect(), apsw.Connection(str(path))
-        whole = False
-        try:
-            with _translated(), destination.backup("main", source, "main") as copy:
-                while not copy.done:
-                    copy.step(256)
-                    yield copy.page_count - copy.remaining, copy.page_count
-            whole = True
-        finally:
-            destination.close()
-            source.close()
-            if not whole:
-                path.unlink(missing_ok=True)
+        return copied(self.connect, Path(target))
 
     def mend(self, tx: Tx) -> int:
         """SQLite stores any bytes as text, and then no row beside them can be read either."""
         assert isinstance(tx, SqliteTx), "a transaction of ours"
-        connection = tx.connection
-        connection.create_scalar_function("duework_mend", _mended, 1, deterministic=True)
-        before = connection.total_changes()
-        with _translated():
-            for table, column in connection.execute(_TEXTS).fetchall():
-                still_open = "and state = 'open'" if table == "duework_job" else ""
-                connection.execute(_MEND.format(table=table, column=column, still_open=still_open))
-        return connection.total_changes() - before
+        return mend(tx.connection)
 
     def close(self) -> None:
         self._closed = True
@@ -473,10 +321,11 @@ class SqliteDatabase:
             self._identity.release()
 
     def _drop_connections(self) -> None:
-        with self._readers_lock:
-            for connection in self._readers:
+        with self._lock:
+            for connection in self._readers + self._idle:
                 connection.close(force=True)
             self._readers.clear()
+            self._idle.clear()
         for single in (self._writer, self._pulse):
             if single is not None:
                 single.close(force=True)
@@ -538,6 +387,15 @@ class SqliteDatabase:
         connection.pragma("trusted_schema", "off")
         connection.pragma("cell_size_check", "on")
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+
+
+def _marked(connection: apsw.Connection) -> bool:
+    """Whether a block left something that the next one on this connection would find."""
+    try:
+        kept = connection.execute("select 1 from sqlite_temp_schema limit 1").fetchone()
+    except apsw.Error:
+        return True
+    return kept is not None or len(connection.db_names()) > len(("main", "temp"))
 
 
 def parse(url: str) -> tuple[Path, dict[str, list[str]]]:

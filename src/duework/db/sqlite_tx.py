@@ -1,0 +1,138 @@
+"""A transaction on an apsw connection, and what apsw's errors mean.
+
+Drivers' exceptions end here: what may be tried again is `Retryable`, and the rest is the fault of
+the statement or of the file. Who opens the connection and who commits is not known here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import apsw
+
+from duework.clock import monotonic
+from duework.db.database import Changes, Retryable, Values, check_values, encode_list, row_type
+from duework.db.queries import Statement
+from duework.db.reserve import FULL
+from duework.errors import DatabaseError, Unavailable
+
+
+class SqliteTx:
+    """A transaction on one apsw connection."""
+
+    def __init__(
+        self, connection: apsw.Connection, on_full: Callable[[], None] | None = None
+    ) -> None:
+        self.connection = connection
+        self._on_full = on_full
+        self.after_commit: list[Callable[[], None]] = []
+        # A change of the schema touches no row that is counted.
+        self.wrote = False
+
+    def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
+        # A list is a JSON text here, read by `json_each`.
+        plain = {name: encode_list(v) if isinstance(v, list) else v for name, v in values.items()}
+        with translated(self._on_full):
+            return self.connection.execute(statement.sqlite, plain).fetchall()
+
+    def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
+        before = self.connection.total_changes()
+        with translated(self._on_full):
+            self.connection.executemany(statement.sqlite, rows)
+        return self.connection.total_changes() - before
+
+    def read(self, sql: str, /, **values: Any) -> list[Any]:
+        check_values(sql, values)
+        with translated():
+            cursor = self.connection.cursor()
+            # The description is there only while a row is: after the last one apsw forgets it.
+            kind: list[Callable[[Sequence[Any]], Any]] = []
+            rows: list[Any] = []
+            for row in cursor.execute(sql, values):
+                if not kind:
+                    kind.append(row_type(tuple(column[0] for column in cursor.description)))
+                rows.append(kind[0](row))
+            return rows
+
+    def write(self, sql: str, /, rows: Sequence[Values] | None = None, **values: Any) -> Changes:
+        connection = self.connection
+        self.wrote = True
+        inserted = changed = 0
+        with translated(self._on_full):
+            for each in [values] if rows is None else rows:
+                check_values(sql, each)
+                connection.set_last_insert_rowid(0)
+                before = connection.total_changes()
+                for _ in connection.execute(sql, each):
+                    pass
+                count = connection.total_changes() - before
+                if sql.lstrip()[:7].lower() in {"insert ", "replace"}:
+                    inserted += count
+                else:
+                    changed += count
+        return Changes(inserted, changed)
+
+    @contextlib.contextmanager
+    def savepoint(self, limit_ms: int | None = None) -> Iterator[None]:
+        connection = self.connection
+        connection.execute("savepoint duework")
+        mark = len(self.after_commit)
+        try:
+            with _limited(connection, limit_ms):
+                yield
+        except BaseException:
+            del self.after_commit[mark:]
+            # An interrupt or a full disk may have ended the whole transaction already.
+            if not connection.in_transaction:
+                raise Retryable("the transaction was rolled back") from None
+            connection.execute("rollback to duework")
+            connection.execute("release duework")
+            raise
+        connection.execute("release duework")
+
+
+@contextlib.contextmanager
+def _limited(connection: apsw.Connection, limit_ms: int | None) -> Iterator[None]:
+    """Interrupt SQL that runs on past the limit."""
+    if limit_ms is None:
+        yield
+        return
+    deadline = monotonic() + limit_ms / 1000
+    connection.set_progress_handler(lambda: monotonic() > deadline, 10_000)
+    try:
+        yield
+    except apsw.InterruptError as error:
+        raise DatabaseError(f"interrupted after {limit_ms} ms") from error
+    finally:
+        connection.set_progress_handler(None)
+
+
+@contextlib.contextmanager
+def translated(on_full: Callable[[], None] | None = None) -> Iterator[None]:
+    """Drivers' exceptions end here: what may be tried again, and what is the statement's fault."""
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise Retryable("the database is locked by another connection") from error
+    except apsw.FullError as error:
+        if on_full is not None:
+            on_full()
+        raise Retryable(FULL) from error
+    except apsw.IOError as error:
+        raise Retryable(f"the disk failed ({error})") from error
+    except (apsw.ReadOnlyError, apsw.CantOpenError) as error:
+        raise Retryable(
+            f"the database cannot be written ({error}): check the rights on the file and its folder"
+        ) from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise Unavailable(
+            f"the database file is damaged ({error}): restore it from a backup"
+        ) from error
+    except apsw.InterruptError:
+        raise
+    except UnicodeError as error:
+        raise DatabaseError(f"a text in the database, or for it, is not UTF-8: {error}") from error
+    except apsw.Error as error:
+        raise DatabaseError(f"{type(error).__name__.removesuffix('Error')}: {error}") from error
