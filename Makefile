@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test quick check demo lock clean
+.PHONY: help install test quick check demo bench lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,13 @@ check: install ## Check formatting, lint and types
 
 demo: install ## Show jobs, retries, isolation and a kill -9 live in the terminal
 	$(BIN)/python examples/demo.py
+
+# Other libraries go into environments of their own under build/bench. PEERS=0 leaves them out.
+PEERS ?= 1
+BENCH_ARGS ?=
+
+bench: install ## Measure it beside the raw databases and, unless PEERS=0, beside other libraries
+	$(BIN)/python -m bench.run $(if $(filter 0,$(PEERS)),--no-peers,--peers) $(BENCH_ARGS)
 
 # Keeps the pins that still fit; `make lock LOCK_ARGS=--upgrade` moves all of them.
 LOCK_ARGS ?=

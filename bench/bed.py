@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, sleep
@@ -37,6 +37,10 @@ DONE = "select count(*) from duework_job where task like '%{task}' and state = '
 
 class ScenarioFailed(Exception):
     """A measurement that would have been wrong."""
+
+
+class Missing(Exception):
+    """Something that cannot be measured here, and why."""
 
 
 @dataclass
@@ -68,11 +72,15 @@ class Bed:
         made: T = self._once[name]
         return made
 
+    def enter(self, manager: AbstractContextManager[T]) -> T:
+        """Keep something open until the run ends."""
+        return self._stack.enter_context(manager)
+
     # --- databases
 
     @property
     def server(self) -> Server:
-        return self.once("postgres", lambda: self._stack.enter_context(server()))
+        return self.once("postgres", lambda: self.enter(server()))
 
     def sqlite(self) -> str:
         """The address of a new file."""
@@ -102,7 +110,12 @@ class Bed:
         target = f"{function.__module__}:{function.__name__}"
         command = [sys.executable, "-m", "bench.child", target, json.dumps(options)]
         ended = subprocess.run(
-            command, cwd=ROOT, env=os.environ | (env or {}), capture_output=True, timeout=PATIENCE
+            command,
+            cwd=ROOT,
+            env=os.environ | (env or {}),
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
         )
         if ended.returncode:
             raise ScenarioFailed(f"{target}: {ended.stderr.decode()[-2000:]}")

@@ -109,11 +109,11 @@ def _median(values: Sequence[float]) -> float:
 
 def number(value: float, unit: str) -> str:
     """As people read it: no more digits than the measurement has."""
-    if unit in {"/s", "rows"} or value >= 1000:  # noqa: PLR2004 - where thousands begin
+    if unit in {"/s", "rows"} or value >= 1000:
         return f"{value:,.0f}"
     if unit in {"jobs", "statements"}:
         return f"{value:g}"
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}"  # noqa: PLR2004 - three digits
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def told(bar: Bar, unit: str) -> str:

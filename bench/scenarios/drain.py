@@ -10,14 +10,10 @@ from bench.figures import Figure, at_least
 
 QUESTION = "How many no-op async jobs per second are claimed, run and settled?"
 FIGURES = (
-    Figure(
-        "drain", "drain, one process", "/s", (at_least(40_000), at_least(0.2, of="raw_loop"))
-    ),
+    Figure("drain", "drain, one process", "/s", (at_least(40_000), at_least(0.2, of="raw_loop"))),
     Figure("drain_100", "drain, one process, 100 at once (default)", "/s", against="raw_loop"),
     Figure("drain_two", "drain, two processes", "/s", (at_least(0.8, of="drain"),)),
-    Figure(
-        "pg_drain", "PostgreSQL: drain, one process", "/s", (at_least(0.5, of="raw_pg_loop"),)
-    ),
+    Figure("pg_drain", "PostgreSQL: drain, one process", "/s", (at_least(0.5, of="raw_pg_loop"),)),
     Figure("pg_drain_two", "PostgreSQL: drain, two processes", "/s", against="pg_drain"),
 )
 
@@ -51,9 +47,7 @@ def drain(
     marks = bed.marks()
     with ExitStack() as stack:
         workers = [
-            stack.enter_context(
-                bed.worker(url, marks=marks, slot=slot, concurrency=concurrency)
-            )
+            stack.enter_context(bed.worker(url, marks=marks, slot=slot, concurrency=concurrency))
             for slot in range(processes)
         ]
         start = min([worker.go() for worker in workers])

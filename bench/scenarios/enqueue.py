@@ -16,9 +16,7 @@ FIGURES = (
     Figure("aenqueue", "aenqueue, one caller", "/s", (at_least(0.45, of="raw_single"),)),
     Figure("enqueue_async", "aenqueue, 100 concurrent callers", "/s", (at_least(25_000),)),
     Figure("enqueue_threads", "enqueue, 100 threads", "/s"),
-    Figure(
-        "enqueue_many", "enqueue_many, 1,000 a call", "/s", (at_least(100_000),), "raw_bulk"
-    ),
+    Figure("enqueue_many", "enqueue_many, 1,000 a call", "/s", (at_least(100_000),), "raw_bulk"),
     Figure("enqueue_many_10k", "enqueue_many, 10,000 a call", "/s", against="raw_bulk"),
     Figure("pg_enqueue", "PostgreSQL: enqueue, one caller", "/s", against="raw_pg_single"),
     Figure("pg_enqueue_async", "PostgreSQL: aenqueue, 100 concurrent callers", "/s"),

@@ -17,7 +17,9 @@ FIGURES = (
     Figure("idle_looks", "idle: looks at data_version, per second", "/s"),
     Figure("idle_rss", "idle: resident memory", "MB", (at_most(60),)),
     Figure("pg_idle_cpu", "PostgreSQL, idle over 100 k: CPU of the worker", "% of a core"),
-    Figure("pg_idle_transactions", "PostgreSQL, idle: transactions (autovacuum's too)", "statements"),
+    Figure(
+        "pg_idle_transactions", "PostgreSQL, idle: transactions (autovacuum's too)", "statements"
+    ),
     Figure("pg_idle_rss", "PostgreSQL, idle: resident memory", "MB"),
 )
 

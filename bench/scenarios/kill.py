@@ -81,7 +81,9 @@ def _killed(bed: Bed, prefix: str, *, survivor: bool) -> dict[str, float]:
     }
 
 
-def _held(look: Callable[[str], list[Any]], worker: Talker, marks: Marks, killed: float) -> set[int]:
+def _held(
+    look: Callable[[str], list[Any]], worker: Talker, marks: Marks, killed: float
+) -> set[int]:
     """The jobs that the dead worker had leased, as far as nobody has taken them over yet."""
     leased = {json.loads(row[0])["number"] for row in look(LEASED_BY.format(pid=worker.pid))}
     return leased | {job for job in range(JOBS) if 0 < marks.first[job] < killed}
