@@ -1,7 +1,9 @@
 """Draws where the time of a drain goes: `python -m bench.profile` writes `flame.svg`.
 
 A thread takes the stacks of all others every millisecond, while a worker in this process drains no-op
-jobs. It needs the interpreter's lock for that, so it sees a little more of what releases the lock.
+jobs, and charges each with the CPU time that its thread has used since. So waiting weighs nothing, be
+it for the disk or for the other thread. It needs the interpreter's lock for that, and sees a little more
+of what releases the lock; the share of each thread is exact.
 """
 
 from __future__ import annotations
@@ -30,6 +32,15 @@ ROW = 17
 NARROW = 2.0
 LETTER = 6.6
 WAITING = {("threading.py", "wait"), ("selectors.py", "select"), ("writer.py", "_serve")}
+# What Python itself calls to get there is the same for all of them.
+COMMON = (
+    "runpy.",
+    "<frozen",
+    "threading.",
+    "profile.",
+    "runners.",
+    "base_events.BaseEventLoop.run",
+)
 STYLE = """
   text { font: 11px ui-monospace, monospace; fill: #1d1d1d; pointer-events: none }
   .title { font: 600 15px system-ui, sans-serif } .page { fill: #fbfaf8 }
@@ -83,50 +94,65 @@ async def _drain(url: str, jobs: int, sampler: Sampler) -> float:
 
 
 class Sampler:
-    """Counts stacks, thread by thread."""
+    """Charges stacks with CPU time, in microseconds, thread by thread."""
 
     def __init__(self) -> None:
         self.stacks: Counter[Stack] = Counter()
+        self.threads: Counter[str] = Counter()
+        self._used: dict[int, float] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._sample, name="sampler", daemon=True)
-        self._cpu: dict[str, float] = {}
 
     def start(self) -> None:
-        self._before = dict(self._used())
+        # Or a thread that computes would be seen at most every 5 ms.
+        sys.setswitchinterval(EVERY / 5)
         self._thread.start()
 
     def stop(self) -> None:
         self._over.set()
         self._thread.join()
-        after = dict(self._used())
-        self._cpu = {name: after[name] - self._before.get(name, 0.0) for name in after}
-
-    def _used(self) -> Iterator[tuple[str, float]]:
-        for thread in threading.enumerate():
-            if thread.ident is not None and thread is not self._thread:
-                yield thread.name, clock_gettime(pthread_getcpuclockid(thread.ident))
+        self._scale()
 
     def _sample(self) -> None:
         me = threading.get_ident()
         while not self._over.is_set():
             names = {thread.ident: thread.name for thread in threading.enumerate()}
             for ident, frame in sys._current_frames().items():  # noqa: SLF001 - made for this
-                if ident != me and not _waits(frame):
-                    self.stacks[(names.get(ident, "?"), *_stack(frame))] += 1
+                if ident == me or ident not in names:
+                    continue
+                spent = self._spent(ident)
+                self.threads[names[ident]] += spent
+                if not _waits(frame):
+                    self.stacks[(names[ident], *_stack(frame))] += spent
             sleep(EVERY)
+
+    def _spent(self, ident: int) -> int:
+        now = clock_gettime(pthread_getcpuclockid(ident))
+        spent = now - self._used.get(ident, now)
+        self._used[ident] = now
+        return int(spent * 1e6)
+
+    def _scale(self) -> None:
+        """What a thread used before it was seen waiting belongs to the work that was seen."""
+        seen: Counter[str] = Counter()
+        for stack, spent in self.stacks.items():
+            seen[stack[0]] += spent
+        for stack in self.stacks:
+            share = self.threads[stack[0]] / max(1, seen[stack[0]])
+            self.stacks[stack] = int(self.stacks[stack] * share)
 
     def shares(self, seconds: float) -> str:
         """How much of a core each thread used."""
-        busy = sorted(self._cpu.items(), key=lambda item: -item[1])
-        return ", ".join(f"{name} {used / seconds:.0%} of a core" for name, used in busy[:3])
+        busy = self.threads.most_common(3)
+        return ", ".join(f"{name} {spent / 1e6 / seconds:.0%} of a core" for name, spent in busy)
 
     def heaviest(self, count: int = 15) -> list[tuple[str, float]]:
-        """Functions by the samples in which they were at the top."""
+        """Functions by what they used themselves, without what they called."""
         leaves: Counter[str] = Counter()
-        for stack, samples in self.stacks.items():
-            leaves[stack[-1]] += samples
+        for stack, spent in self.stacks.items():
+            leaves[stack[-1]] += spent
         total = self.stacks.total() or 1
-        return [(name, samples / total) for name, samples in leaves.most_common(count)]
+        return [(name, spent / total) for name, spent in leaves.most_common(count)]
 
 
 def _waits(frame: FrameType) -> bool:
@@ -140,11 +166,7 @@ def _stack(frame: FrameType | None) -> Stack:
         code = frame.f_code
         found.append(f"{Path(code.co_filename).stem}.{code.co_qualname}")
         frame = frame.f_back
-    # What Python itself calls to get there is the same for all of them.
-    kept = [
-        name for name in reversed(found) if not name.startswith(("runpy.", "<frozen", "threading."))
-    ]
-    return tuple(kept)
+    return tuple(name for name in reversed(found) if not name.startswith(COMMON))
 
 
 @dataclass
