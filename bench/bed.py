@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "bench"
-PATIENCE = 300.0
+PATIENCE = 120.0
 # As many as the raw loop takes at a time.
 CONCURRENCY = 500
 # Whatever is leased, and so not settled yet.
@@ -104,7 +104,12 @@ class Bed:
         return Marks(self.folder / f"{next(self._names)}.marks", jobs)
 
     def child(
-        self, function: Callable[..., Any], *, env: dict[str, str] | None = None, **options: Any
+        self,
+        function: Callable[..., Any],
+        *,
+        env: dict[str, str] | None = None,
+        within: float = PATIENCE,
+        **options: Any,
     ) -> Any:
         """Run a function of a scenario in a process of its own; what it returned."""
         target = f"{function.__module__}:{function.__name__}"
@@ -114,7 +119,7 @@ class Bed:
             cwd=ROOT,
             env=os.environ | (env or {}),
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=within,
             check=False,
         )
         if ended.returncode:

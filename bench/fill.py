@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import apsw
 import psycopg
 
-from bench.bed import Bed, file_of, worker_env
+from bench.bed import PATIENCE, Bed, file_of, worker_env
 
 Lying = Literal["later", "done", "head"]
 
@@ -18,9 +19,12 @@ CHUNK = 1000
 
 # Ids below all those that are drawn: these jobs are older.
 _NUMBERS = {
-    "sqlite": "with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows})",
-    "postgres": "with n(i) as (select generate_series(1::bigint, {rows}))",
+    "sqlite": """
+with recursive n(i) as (select {first} union all select i + 1 from n where i < {last})""",
+    "postgres": "with n(i) as (select generate_series({first}::bigint, {last}))",
 }
+# A transaction's worth; a larger one only makes the log larger.
+LAYER = 500_000
 _INSERT = """
 insert into duework_job (id, lane, task, state, due, at, fence, payload, checksum, result, settled)
 {numbers}
@@ -54,7 +58,8 @@ def enqueue(jobs: int, task: str, more: list[Any]) -> int:
 
 def lying(bed: Bed, url: str, rows: int, kind: Lying) -> None:
     """Rows that nobody here will run: due in a year, done long ago, or of a task not known here."""
-    bed.child(lay, env=worker_env(url), rows=rows, kind=kind)
+    within = max(PATIENCE, rows / 20_000)
+    bed.child(lay, env=worker_env(url), within=within, rows=rows, kind=kind)
 
 
 def lay(rows: int, kind: Lying) -> int:
@@ -67,7 +72,6 @@ def lay(rows: int, kind: Lying) -> int:
     tasks.app.close()
     now = time.time_ns() // 1_000_000
     values = {
-        "rows": rows,
         "task": "bench.other",
         "state": "done" if kind == "done" else "open",
         "due": {"later": f"{now + YEAR_MS} + i", "done": f"{now + YEAR_MS} + i"}.get(
@@ -82,16 +86,18 @@ def lay(rows: int, kind: Lying) -> int:
     lane = f"(select lane from duework_job where id = {first.id})"
     if url.startswith("sqlite:"):
         connection = apsw.Connection(str(file_of(url)), flags=apsw.SQLITE_OPEN_READWRITE)
-        connection.execute(_INSERT.format(numbers=_numbers("sqlite", rows), lane=lane, **values))
+        for numbers in _layers("sqlite", rows):
+            connection.execute(_INSERT.format(numbers=numbers, lane=lane, **values))
         connection.execute("pragma wal_checkpoint(truncate)")
         connection.close()
     else:
         with psycopg.connect(url, autocommit=True) as server:
-            text = _INSERT.format(numbers=_numbers("postgres", rows), lane=lane, **values)
-            server.execute(text.encode())
+            for numbers in _layers("postgres", rows):
+                server.execute(_INSERT.format(numbers=numbers, lane=lane, **values).encode())
             server.execute("vacuum analyze")
     return rows
 
 
-def _numbers(kind: str, rows: int) -> str:
-    return _NUMBERS[kind].format(rows=rows)
+def _layers(kind: str, rows: int) -> Iterator[str]:
+    for first in range(1, rows + 1, LAYER):
+        yield _NUMBERS[kind].format(first=first, last=min(first + LAYER - 1, rows))

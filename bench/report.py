@@ -12,7 +12,7 @@ from bench.charts import Dot
 from bench.figures import Figure, Result, number, results
 from bench.history import Record
 from bench.scenarios.peers import PEERS
-from bench.table import peer_rows, rows
+from bench.table import claims, peer_rows, rows
 
 HERE = Path(__file__).parent
 QUESTIONS = (
@@ -102,6 +102,9 @@ def _peers(record: Record | None) -> Iterator[str]:
     yield "|---|---:|---:|---:|---:|---:|---|---:|---:|---|"
     for cells in peer_rows(record):
         yield f"| {' | '.join(cells)} |"
+    yield ""
+    for text, met in claims(record):
+        yield f"* {text}: {'met' if met else '**not met**'}."
 
 
 def _charts(records: Sequence[Record], record: Record | None) -> Iterator[str]:

@@ -44,6 +44,7 @@ def main() -> int:
     try:
         about = machine(bed)
         samples, missing, failed = _measure(bed, chosen, options.repeat, console)
+        about |= peers.servers(bed)
     finally:
         bed.close()
     sha, dirty = commit()

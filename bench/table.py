@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -9,7 +10,7 @@ from rich.table import Table
 
 from bench.figures import Figure, Result, number, results, told
 from bench.history import Record
-from bench.scenarios.peers import PEERS, Peer
+from bench.scenarios.peers import FSYNC, PEERS, Peer
 
 WIDTH = 100
 MET = {True: "met", False: "NOT MET", None: ""}
@@ -46,7 +47,7 @@ def peer_rows(record: Record) -> Iterator[tuple[str, ...]]:
 def _own_row(name: str, record: Record, names: Sequence[str]) -> tuple[str, ...]:
     *rates, start = names
     found = [_cell(record, each, "/s") for each in rates]
-    return (name, *found, "", "", "", *_starts(record, f"{start}_"), "fsync")
+    return (name, *found, "", "", "", *_starts(record, f"{start}_"), FSYNC)
 
 
 def _peer_row(peer: Peer, record: Record) -> tuple[str, ...]:
@@ -72,6 +73,34 @@ def ahead(peer: Peer, record: Record) -> float | None:
     samples = {"ours": record.samples.get(ours, []), "theirs": theirs}
     found = results([figure], samples)
     return found[0].ratio if found else None
+
+
+def claims(record: Record) -> Iterator[tuple[str, bool]]:
+    """The bars that are about all peers together."""
+    for store, ours in (("sqlite", "enqueue"), ("postgres", "pg_enqueue")):
+        those = [peer for peer in PEERS if peer.store == store and peer.durability == FSYNC]
+        theirs = _values(record, [f"{peer.slug}:enqueue" for peer in those])
+        for mine in _values(record, [ours]).values() if theirs else ():
+            best = max(theirs, key=theirs.__getitem__)
+            text = f"enqueue on {store}, {mine:,.0f}/s, ahead of every peer that fsyncs there"
+            yield (
+                f"{text} (best: {best.partition(':')[0]} {theirs[best]:,.0f}/s)",
+                mine > theirs[best],
+            )
+    for words, suffix in (("the call", "call_p50"), ("the return", "p50")):
+        theirs = _values(record, [f"{peer.slug}:{suffix}" for peer in PEERS])
+        for mine in _values(record, [f"start_other_{suffix}"]).values() if theirs else ():
+            best = min(theirs, key=theirs.__getitem__)
+            text = f"start, p50 from {words} of enqueue, {mine:.2f} ms, ahead of all"
+            yield (
+                f"{text} (best: {best.partition(':')[0]} {theirs[best]:.2f} ms)",
+                mine < theirs[best],
+            )
+
+
+def _values(record: Record, names: Sequence[str]) -> dict[str, float]:
+    samples = record.samples
+    return {name: statistics.median(samples[name]) for name in names if samples.get(name)}
 
 
 def _starts(record: Record, prefix: str) -> tuple[str, str]:
@@ -104,11 +133,13 @@ def show(console: Console, figures: Sequence[Figure], record: Record) -> None:
 
 def _show_peers(console: Console, record: Record) -> None:
     table = Table("peer", width=WIDTH, box=None, pad_edge=False)
-    for name in ("enqueue/s", "bulk/s", "drain/s", "ours ÷", "bar", "", "start ms"):
+    for name in ("enqueue/s", "drain/s", "ours ÷", "bar", "", "start ms", "commit"):
         table.add_column(name, justify="right", no_wrap=True)
     for cells in peer_rows(record):
         if cells[1].startswith(("missing", "not")):
             console.print(f"[yellow]{cells[0]} {cells[1]}[/]", highlight=False, width=WIDTH)
         else:
-            table.add_row(*cells[:8])
+            table.add_row(*cells[:2], *cells[3:8], cells[-1])
     console.print(table)
+    for text, met in claims(record):
+        console.print(f"{text}: {MET[met]}", highlight=False)

@@ -24,7 +24,8 @@ from bench.marks import Marks
 from bench.redis import Redis, serving
 
 WITHIN = 120.0
-REDIS = "a power cut loses up to 1 s (AOF, fsync each second)"
+FSYNC = "fsync"
+REDIS = "AOF, 1 s"
 
 
 @dataclass(frozen=True)
@@ -53,27 +54,27 @@ class Peer:
 DBOS_LEFT = "select count(*) from {}workflow_status where status in ('ENQUEUED', 'PENDING')"
 PROCRASTINATE_LEFT = "select count(*) from procrastinate_jobs where status in ('todo', 'doing')"
 PEERS = (
-    Peer("Huey, SQLite", "huey_sqlite", "redis", "sqlite", "fsync", jobs=5000, times=10),
+    Peer("Huey, SQLite", "huey_sqlite", "redis", "sqlite", FSYNC, jobs=5000, times=10),
     Peer("Huey, Redis", "huey_redis", "redis", "redis", REDIS, jobs=5000),
     Peer("Celery, Redis", "celery_redis", "redis", "redis", REDIS, times=25),
     Peer("Dramatiq, Redis", "dramatiq_redis", "redis", "redis", REDIS, jobs=5000),
     Peer("Taskiq, Redis", "taskiq_redis", "taskiq", "redis", REDIS, jobs=5000),
     Peer("SAQ, Redis", "saq_redis", "redis", "redis", REDIS),
     Peer(
-        *("DBOS, SQLite", "dbos_any", "dbos", "sqlite", "fsync"),
+        *("DBOS, SQLite", "dbos_any", "dbos", "sqlite", FSYNC),
         *(1000, False, 8, DBOS_LEFT.format(""), 50),
     ),
     Peer(
-        *("DBOS, PostgreSQL", "dbos_any", "dbos", "postgres", "fsync"),
+        *("DBOS, PostgreSQL", "dbos_any", "dbos", "postgres", FSYNC),
         *(1000, False, 8, DBOS_LEFT.format("dbos."), 50),
     ),
     Peer(
-        *("Procrastinate, PostgreSQL", "procrastinate_pg", "postgres", "postgres", "fsync"),
+        *("Procrastinate, PostgreSQL", "procrastinate_pg", "postgres", "postgres", FSYNC),
         *(2000, True, 60, PROCRASTINATE_LEFT),
         times=50,
     ),
     Peer(
-        *("PgQueuer, PostgreSQL", "pgqueuer_pg", "postgres", "postgres", "fsync"),
+        *("PgQueuer, PostgreSQL", "pgqueuer_pg", "postgres", "postgres", FSYNC),
         *(20_000, True, 60, "select count(*) from pgqueuer"),
         times=1.2,
     ),
@@ -131,6 +132,12 @@ def _redis(bed: Bed) -> Redis | str:
     if program is None:
         return f"no redis-server on the PATH, and its wheel was {reason or 'without one'}"
     return bed.enter(serving(program, bed.folder / "redis"))
+
+
+def servers(bed: Bed) -> dict[str, str]:
+    """The servers that the peers of this run had."""
+    server = bed.once("redis", lambda: "not asked for")
+    return {"redis": server.version()} if isinstance(server, Redis) else {}
 
 
 class Store:
