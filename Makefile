@@ -62,4 +62,4 @@ lock: ## Pin the dependencies of pyproject.toml again, with hashes, in requireme
 
 clean: ## Remove .venv, caches and build output
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

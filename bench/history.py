@@ -27,6 +27,8 @@ class Record(msgspec.Struct, omit_defaults=True):
     # What could not be measured, and why.
     missing: dict[str, str] = {}
     failed: dict[str, str] = {}
+    # Seconds that each scenario took, round by round.
+    took: dict[str, list[float]] = {}
 
 
 def append(record: Record, path: Path = HISTORY) -> None:

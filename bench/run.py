@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -43,7 +44,8 @@ def main() -> int:
     bed = Bed(quick=options.quick, huge=options.huge)
     try:
         about = machine(bed)
-        samples, missing, failed = _measure(bed, chosen, options.repeat, console)
+        rounds = Rounds(bed, console)
+        rounds.run(chosen, options.repeat)
         about |= peers.servers(bed)
     finally:
         bed.close()
@@ -57,9 +59,10 @@ def main() -> int:
         repeat=options.repeat,
         seconds=round(monotonic() - start, 1),
         machine=about,
-        samples=samples,
-        missing=missing,
-        failed=failed,
+        samples=rounds.samples,
+        missing=rounds.missing,
+        failed=rounds.failed,
+        took=rounds.took,
     )
     own = [figure for scenario in chosen for figure in scenario.FIGURES if ":" not in figure.name]
     table.show(console, own, record)
@@ -67,7 +70,7 @@ def main() -> int:
     if options.history:
         history.append(record)
         report.write()
-    return 1 if failed else 0
+    return 1 if rounds.failed else 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -101,32 +104,49 @@ def _name(scenario: Any) -> str:
     return named
 
 
-def _measure(
-    bed: Bed, chosen: Sequence[Any], repeat: int, console: Console
-) -> tuple[dict[str, list[float]], dict[str, str], dict[str, str]]:
-    samples: dict[str, list[float]] = {}
-    missing: dict[str, str] = {}
-    failed: dict[str, str] = {}
-    columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn())
-    # A bar that moves more often would take time from what is measured.
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, refresh_per_second=1, transient=True
-    ) as bar:
-        task = bar.add_task("", total=repeat * len(chosen))
-        for turn in range(repeat):
-            for scenario in chosen:
+class Rounds:
+    """Runs the scenarios in turn and gathers what they answer."""
+
+    def __init__(self, bed: Bed, console: Console) -> None:
+        self._bed = bed
+        self._console = console
+        self.samples: dict[str, list[float]] = {}
+        self.missing: dict[str, str] = {}
+        self.failed: dict[str, str] = {}
+        self.took: dict[str, list[float]] = {}
+
+    def run(self, chosen: Sequence[Any], repeat: int) -> None:
+        seen = self._console.is_terminal
+        columns = (TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn())
+        # A bar that moves more often would take time from what is measured.
+        with Progress(
+            *(*columns, TimeElapsedColumn()),
+            console=self._console,
+            refresh_per_second=1,
+            transient=True,
+            disable=not seen,
+        ) as bar:
+            task = bar.add_task("", total=repeat * len(chosen))
+            for turn, scenario in itertools.product(range(repeat), chosen):
                 name = _name(scenario)
                 bar.update(task, description=f"round {turn + 1}: {name}")
-                if name not in missing and name not in failed:
-                    try:
-                        for figure, value in scenario.sample(bed).items():
-                            samples.setdefault(figure, []).append(value)
-                    except Missing as reason:
-                        missing[name] = str(reason)
-                    except Exception as error:  # noqa: BLE001 - the others are measured all the same
-                        failed[name] = f"{type(error).__name__}: {error}"[:600]
+                if name not in self.missing and name not in self.failed:
+                    self._sample(scenario, name)
+                    if not seen:
+                        words = f"round {turn + 1}: {name}, {self.took[name][-1]} s"
+                        self._console.print(words, highlight=False)
                 bar.advance(task)
-    return samples, missing, failed
+
+    def _sample(self, scenario: Any, name: str) -> None:
+        start = monotonic()
+        try:
+            for figure, value in scenario.sample(self._bed).items():
+                self.samples.setdefault(figure, []).append(value)
+        except Missing as reason:
+            self.missing[name] = str(reason)
+        except Exception as error:  # noqa: BLE001 - the others are measured all the same
+            self.failed[name] = f"{type(error).__name__}: {error}"[:600]
+        self.took.setdefault(name, []).append(round(monotonic() - start, 1))
 
 
 def _warn(console: Console, record: Record) -> None:
