@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def machine(bed: Bed) -> dict[str, Any]:
         "psycopg": psycopg.__version__,
         # On a file system in memory an fsync is free, and no figure means anything.
         "file_system": _file_system(bed.folder),
+        "postgres_file_system": _file_system(Path(tempfile.gettempdir())),
         "load_before": round(os.getloadavg()[0], 2),
     }
 

@@ -153,8 +153,8 @@ def _warn(console: Console, record: Record) -> None:
     """What makes a run worth less than it looks."""
     about = record.machine
     warnings = []
-    if about["file_system"] in {"tmpfs", "ramfs"}:
-        warnings.append("the files lie in memory, where an fsync costs nothing")
+    if {about["file_system"], about["postgres_file_system"]} & {"tmpfs", "ramfs"}:
+        warnings.append("the files lie in memory, where an fsync costs nothing; set TMPDIR")
     if about["load_before"] > 0.5 * (os.cpu_count() or 1):
         warnings.append(f"the machine was busy before the run (load {about['load_before']})")
     if not record.full:
