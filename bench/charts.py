@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-WIDTH = 860
-LEFT = 250
+WIDTH = 890
+LEFT = 280
 RIGHT = 110
 ROW = 24
 TOP = 56

@@ -67,15 +67,23 @@ def _figures(record: Record | None) -> Iterator[str]:
     yield _about(record)
     for name in QUESTIONS:
         scenario: Any = importlib.import_module(f"bench.scenarios.{name}")
-        found = list(rows(scenario.FIGURES, record))
         yield from ("", f"### {scenario.QUESTION}", "")
         if why := record.failed.get(name) or record.missing.get(name):
             yield f"Not measured: {why.splitlines()[0]}"
             continue
         yield "| what | median | min–max | ratio | bar | |"
         yield "|---|---:|---:|---:|---:|---|"
-        for *cells, met in found:
+        for *cells, met in rows(scenario.FIGURES, record):
+            cells[3] = _of(cells[0], cells[3])
             yield f"| {' | '.join(cells)} | {'**not met**' if met == 'NOT MET' else met} |"
+
+
+def _of(what: str, ratio: str) -> str:
+    """A ratio with what it is a ratio to."""
+    scenarios = [importlib.import_module(f"bench.scenarios.{name}") for name in QUESTIONS]
+    known = {figure.name: figure for each in scenarios for figure in each.FIGURES}
+    base = next((figure.base for figure in known.values() if figure.what == what), None)
+    return f"{ratio} of {known[base].what}" if ratio and base else ratio
 
 
 def _about(record: Record) -> str:
