@@ -27,18 +27,18 @@ CALLERS = 100
 
 
 def sample(bed: Bed) -> dict[str, float]:
-    one, many, bulk = bed.scaled(4000, 400), bed.scaled(20_000, 3000), bed.scaled(50_000, 10_000)
+    one, many, bulk = bed.scaled(3000, 400), bed.scaled(20_000, 3000), bed.scaled(50_000, 10_000)
     plan: dict[str, tuple[Callable[..., float], int]] = {
         "enqueue": (single, one),
         "aenqueue": (asingle, one),
         "enqueue_async": (concurrent, many),
-        "enqueue_threads": (threads, bed.scaled(10_000, 2000)),
+        "enqueue_threads": (threads, bed.scaled(5000, 2000)),
         "enqueue_many": (bulk_1k, bulk),
         "enqueue_many_10k": (bulk_10k, bulk),
     }
     rates = {name: _rate(bed, bed.sqlite(), *chosen) for name, chosen in plan.items()}
     served = {
-        "pg_enqueue": (single, bed.scaled(2000, 300)),
+        "pg_enqueue": (single, bed.scaled(1000, 300)),
         "pg_enqueue_async": (concurrent, bed.scaled(10_000, 2000)),
         "pg_enqueue_many": (bulk_1k, bed.scaled(20_000, 5000)),
     }
