@@ -30,11 +30,13 @@ MAY_IMPORT = {
     "codec": "errors",
     "db": "errors clock",
     "kernel": "db errors clock ids codec durations",
-    "handles": "kernel errors clock codec durations",
+    "twins": "",
+    "handles": "kernel twins errors clock codec durations",
     "task": "handles kernel errors clock durations",
     "part": "task kernel",
-    "app": "part task handles kernel db errors clock ids durations",
-    "__init__": "app part task handles kernel errors",
+    "admin": "handles kernel db twins errors clock durations",
+    "app": "admin part task handles kernel twins db errors clock ids durations",
+    "__init__": "app admin part task handles kernel errors",
     "observe": "duework app handles kernel errors clock durations",
     "testing": "duework app handles kernel db errors clock ids durations",
     "cli": "duework app observe handles kernel db errors clock durations testing",
@@ -44,9 +46,7 @@ MAY_IMPORT = {
 MODULE_LINES = 450
 FUNCTION_LINES = 60
 # Larger, with the reason; the number is where it stands, and may only go down.
-LARGE_MODULES = {
-    "kernel/worker.py": 700,  # one loop and all that belongs to it, in the order in which it happens
-}
+LARGE_MODULES: dict[str, int] = {}
 
 # Where anything that was raised is caught: the borders to code that is not ours, and places that
 # have to undo something and raise again.
@@ -67,7 +67,7 @@ BORDERS = {
 
 # What is imported by name: a task's module in a process of its own, named by the parent's registry
 # and never by a row; and the module on the command line.
-IMPORTS_BY_NAME = {"kernel/isolate.py", "cli.py", "cli/load.py", "cli/target.py"}
+IMPORTS_BY_NAME = {"kernel/isolate.py", "cli/base.py"}
 
 
 def name_of(path: Path) -> str:
@@ -243,13 +243,14 @@ def test_what_is_public_is_listed_in_order_and_described() -> None:
         for name, value in vars(duework).items()
         if not name.startswith("_") and getattr(value, "__module__", "").startswith("duework.")
     }
-    assert set(duework.__all__) == defined
+    # The facts are a family of small classes: the module is what is public.
+    assert set(duework.__all__) - {"facts"} == defined
     for name in duework.__all__:
         value = getattr(duework, name)
         own = value.__doc__ or ""
         assert own.strip(), f"{name} has no docstring"
         for member, function in vars(value).items():
-            if not member.startswith("_") and callable(function):
+            if not member.startswith("_") and callable(function) and name != "facts":
                 assert function.__doc__ or member in UNDESCRIBED, f"{name}.{member}"
 
 

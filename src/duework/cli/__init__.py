@@ -23,6 +23,7 @@ _CODES = "\n".join(
 
 @click.group(
     cls=Cli,
+    commands=[run, status, jobs, failed, queues, verify, db],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -35,8 +36,5 @@ def main() -> None:
     (`@task.settled`) run when a job is cancelled; with --url there is no code to run.
     """
 
-
-for _command in (run, status, jobs, failed, queues, verify, db):
-    main.add_command(_command)
 
 __all__ = ["main"]

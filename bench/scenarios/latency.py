@@ -1,0 +1,115 @@
+"""How long after enqueue has returned does the handler start?"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from time import monotonic, sleep
+
+from bench.bed import Bed, worker_env
+from bench.figures import Figure, at_most, percentile, spread
+
+QUESTION = "How long after enqueue has returned does the handler start, on an idle worker?"
+
+
+def _figures(prefix: str, where: str, bars: tuple[float, float] | None) -> tuple[Figure, ...]:
+    p50, p99 = ((at_most(bars[0]),), (at_most(bars[1]),)) if bars else ((), ())
+    return (
+        Figure(f"{prefix}_p50", f"enqueue → start, {where}: p50", "ms", p50),
+        Figure(f"{prefix}_p99", f"enqueue → start, {where}: p99", "ms", p99),
+        Figure(f"{prefix}_p999", f"enqueue → start, {where}: p99.9", "ms"),
+        Figure(f"{prefix}_max", f"enqueue → start, {where}: max", "ms", counts="worst"),
+        Figure(f"{prefix}_call_p50", f"call of enqueue → start, {where}: p50", "ms"),
+    )
+
+
+FIGURES = (
+    *_figures("start_same", "same process", (1, 10)),
+    *_figures("start_other", "other process", (3, 25)),
+    *_figures("pg_start_other", "other process, PostgreSQL", None),
+)
+
+# Between two jobs, in seconds; random, so that nothing that ticks can fall into step with it.
+GAP = (0.0005, 0.005)
+LOST = 30.0
+# Milliseconds from the call of enqueue, and from its return, to the handler's start.
+Wait = tuple[float, float]
+
+
+def sample(bed: Bed) -> dict[str, float]:
+    jobs = bed.scaled(1000, 100)
+    waits = {
+        "start_same": _same(bed, jobs),
+        "start_other": _other(bed, bed.sqlite(), jobs),
+        "pg_start_other": _other(bed, bed.postgres(), jobs // 2),
+    }
+    told: dict[str, float] = {}
+    for prefix, found in waits.items():
+        told |= spread([returned for _, returned in found], prefix)
+        told[f"{prefix}_call_p50"] = percentile([called for called, _ in found], 0.5)
+    return told
+
+
+def _same(bed: Bed, jobs: int) -> list[Wait]:
+    url, marks = bed.sqlite(), bed.marks(jobs)
+    told: list[Wait] = bed.child(same, env=worker_env(url, marks, concurrency=100), jobs=jobs)
+    bed.drop(url)
+    return told
+
+
+def _other(bed: Bed, url: str, jobs: int) -> list[Wait]:
+    marks = bed.marks(jobs)
+    # The defaults of a worker: this is about waiting, not about throughput.
+    with bed.worker(url, marks=marks, concurrency=100) as worker:
+        worker.go()
+        told: list[Wait] = bed.child(other, env=worker_env(url, marks), jobs=jobs)
+        worker.stop()
+    bed.drop(url)
+    return told
+
+
+def same(jobs: int) -> list[Wait]:
+    """Enqueue by `aenqueue` in the event loop that runs the worker."""
+    return asyncio.run(_same_loop(jobs))
+
+
+async def _same_loop(jobs: int) -> list[Wait]:
+    from bench.tasks import app, marks, stamp, stamped
+
+    assert marks is not None
+    found: list[Wait] = []
+    async with app.running():
+        for number in range(jobs):
+            await asyncio.sleep(random.uniform(*GAP))
+            stamped.clear()
+            called = monotonic()
+            await stamp.aenqueue(number)
+            returned = monotonic()
+            # Asking again and again would keep the worker from its work.
+            await asyncio.wait_for(stamped.wait(), LOST)
+            found.append(_waited(marks.first[number], called, returned))
+    return found
+
+
+def other(jobs: int) -> list[Wait]:
+    """Enqueue here; the worker is another process."""
+    from bench.tasks import marks, stamp
+
+    assert marks is not None
+    found: list[Wait] = []
+    for number in range(jobs):
+        sleep(random.uniform(*GAP))
+        called = monotonic()
+        stamp.enqueue(number)
+        returned = monotonic()
+        while not marks.first[number]:
+            sleep(0.001)
+            if monotonic() - returned > LOST:
+                raise TimeoutError(f"a job has not started within {LOST:g} s")
+        found.append(_waited(marks.first[number], called, returned))
+    return found
+
+
+def _waited(started: float, called: float, returned: float) -> Wait:
+    """It may have started before the caller had its turn again: then nobody waited."""
+    return (started - called) * 1000, max(0.0, started - returned) * 1000
