@@ -211,7 +211,7 @@ class Model:
         ended = []
         for job in sorted(over):
             gone = crashed or self.jobs[job]["worker"] in dead
-            why = "its worker died" if gone else "its worker did not extend the lease in time"
+            why = "its worker died while it ran" if gone else "its worker lost the lease"
             self._end(job, "crashed" if gone else "lost", error=why, keep=None)
             ended.append((job, "crashed" if gone else "lost"))
         return ended

@@ -395,8 +395,6 @@ class Worker:
             self._wake.set()
             self.engine.tell(Resumed())
 
-    # --- telling
-
     def _tell_settled(self, ending: Ending, written: Ending | None) -> None:
         if not self._told and not self.engine.hooks:
             return
@@ -418,8 +416,6 @@ class Worker:
                 self._told_unknown.add(task)
                 self.engine.tell(UnknownTask(task))
 
-    # --- other workers
-
     def _learn(self, workers: Sequence[Process]) -> None:
         """Watch the processes that hold leases on this host."""
         for process in workers:
@@ -437,8 +433,6 @@ class Worker:
     def _on_gone(self, error: Gone) -> None:
         self._fatal = error
         self._wake.set()
-
-    # --- the end
 
     async def _hand_back(self) -> int:
         """Release what still runs, without burning a retry, and settle what has ended."""
