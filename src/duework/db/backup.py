@@ -20,7 +20,7 @@ from duework.errors import UsageError
 def copied(connect: Callable[[], apsw.Connection], path: Path) -> Iterator[tuple[int, int]]:
     """Copy to a new file; yields how many pages are done, and of how many."""
     if os.path.lexists(path):
-        raise UsageError(f"{path} exists already: a backup overwrites nothing")
+        raise UsageError(f"{path} is there already: a backup overwrites nothing")
     files.create(path)
     source, destination = connect(), apsw.Connection(str(path))
     whole = False
