@@ -17,7 +17,7 @@ from duework.db import migrate
 from duework.db.urls import open_database
 from duework.testing import Harness
 from tests.support.kernel import Kernel
-from tests.support.postgres import Server, empty, server
+from tests.support.postgres import Server, empty, server, shape
 
 _names = (f"t{number}" for number in itertools.count(1))
 
@@ -74,9 +74,26 @@ class HarnessOn(Harness):
         return self._address
 
 
+class Emptied:
+    """One database for many tests, made anew if one of them changed more than rows."""
+
+    def __init__(self, running: Server, template: str) -> None:
+        self._running = running
+        self._template = template
+        self._address = running.create_database("emptied", template=template)
+        self._shape = shape(self._address)
+
+    def address(self) -> str:
+        empty(self._address)
+        if shape(self._address) != self._shape:
+            self._running.drop_database("emptied")
+            self._running.create_database("emptied", template=self._template)
+        return self._address
+
+
 @pytest.fixture(scope="session")
-def postgres_emptied(postgres: Server, postgres_template: str) -> str:
-    return postgres.create_database("emptied", template=postgres_template)
+def postgres_emptied(postgres: Server, postgres_template: str) -> Emptied:
+    return Emptied(postgres, postgres_template)
 
 
 @pytest.fixture
@@ -85,9 +102,8 @@ def emptied(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if kind == "sqlite":
         return f"sqlite:///{tmp_path / 'work.db'}"
     assert kind == "postgres", "`kind` is the database; a test's own parameter needs another name"
-    address: str = request.getfixturevalue("postgres_emptied")
-    empty(address)
-    return address
+    shared: Emptied = request.getfixturevalue("postgres_emptied")
+    return shared.address()
 
 
 @pytest.fixture

@@ -173,9 +173,9 @@ ROUND_TRIPS: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "value"), ROUND_TRIPS)
+@pytest.mark.parametrize(("form", "value"), ROUND_TRIPS)
 def test_arguments_and_results_come_back_as_they_were(
-    harness: Harness, kind: Any, value: Any
+    harness: Harness, form: Any, value: Any
 ) -> None:
     seen: list[Any] = []
 
@@ -183,14 +183,14 @@ def test_arguments_and_results_come_back_as_they_were(
         seen.append(value)
         return value
 
-    echo.__annotations__ = {"value": kind, "return": kind}
+    echo.__annotations__ = {"value": form, "return": form}
     task = harness.app.task(echo)
     job = task.enqueue(value)
 
     harness.drain()
 
     assert seen == [value]
-    assert type(seen[0]) is (float if kind is float else type(value))
+    assert type(seen[0]) is (float if form is float else type(value))
     assert job.refresh().result == value
 
 

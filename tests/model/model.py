@@ -210,7 +210,7 @@ class Model:
         }
         ended = []
         for job in sorted(over):
-            gone = crashed or self.jobs[job]["worker"] in dead
+            gone = crashed
             why = "its worker died while it ran" if gone else "its worker lost the lease"
             self._end(job, "crashed" if gone else "lost", error=why, keep=None)
             ended.append((job, "crashed" if gone else "lost"))

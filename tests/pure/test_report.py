@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duework.kernel.report import describe, message_of, redact
+from duework.kernel.report import describe, redact, said
 
 SECRET = "hunter2-Secret_99"  # noqa: S105 - nobody's
 
@@ -76,14 +76,14 @@ def test_every_text_becomes_storable(text: str) -> None:
 
 @pytest.mark.parametrize("size", [0, 1499, 1500, 1501, 2499, 2501, 10_000_000])
 def test_a_message_is_bounded(size: int) -> None:
-    found = message_of(ValueError("x" * size))
+    found = said(ValueError("x" * size))
 
     assert len(found) == min(size, 1500)
     assert found.endswith("…") == (size > 1500)
 
 
 def test_a_secret_is_not_shown_by_cutting_it_in_two() -> None:
-    found = message_of(ValueError("x " * 740 + f"postgresql://ada:{SECRET}{'y' * 500}@db/x"))
+    found = said(ValueError("x " * 740 + f"postgresql://ada:{SECRET}{'y' * 500}@db/x"))
 
     assert "hunter2" not in found
 

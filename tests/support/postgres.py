@@ -93,8 +93,23 @@ class Server:
             connection.execute(statement)
 
 
+_SHAPE = """
+    select 'index', indexdef from pg_indexes where tablename like 'duework%'
+    union all select 'constraint', conrelid::regclass || conname from pg_constraint
+        where conrelid::regclass::text like 'duework%'
+    union all select 'trigger', tgname from pg_trigger where not tgisinternal
+    union all select 'function', proname from pg_proc where pronamespace = 'public'::regnamespace
+    order by 1, 2"""
+
+
+def shape(dsn: str) -> list[tuple[str, ...]]:
+    """What a test may have changed besides rows: indexes, constraints, triggers, functions."""
+    with psycopg.connect(dsn) as connection:
+        return connection.execute(_SHAPE).fetchall()
+
+
 def empty(dsn: str) -> None:
-    """Take a migrated database back to where its migrations left it."""
+    """Take the rows of a migrated database back to where its migrations left them."""
     with psycopg.connect(dsn) as connection:
         tables = connection.execute("select tablename from pg_tables where schemaname = 'public'")
         for (name,) in tables.fetchall():
