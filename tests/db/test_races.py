@@ -10,10 +10,10 @@ from tests.support.kernel import Kernel
 
 
 @pytest.mark.parametrize("kind", ["postgres"])
-def test_a_claim_that_another_one_beat_to_it_looks_again_soon(kernel: Kernel, url: str) -> None:
+def test_a_claim_that_another_one_beat_to_it_looks_again_soon(kernel: Kernel, emptied: str) -> None:
     kernel.enqueue(kernel.new())
 
-    with psycopg.connect(url) as other:
+    with psycopg.connect(emptied) as other:
         other.execute("select id from duework_job for update")
         claim = kernel.claim_as(kernel.want("greet"))
 

@@ -45,7 +45,7 @@ def test_a_worker_that_was_only_idle_holds_nothing_back() -> None:
 
     for _ in range(100):
         desk.clock.time += LEASE // 4
-        desk.hold.beat()
+        desk.hold.awake()
 
     assert desk.hold.ends_in() == 0
 
@@ -58,7 +58,7 @@ def test_a_process_that_stood_still_holds_back_for_one_lease() -> None:
     assert desk.hold.ends_in() == LEASE
     for _ in range(4):
         desk.clock.time += LEASE // 4
-        desk.hold.beat()
+        desk.hold.awake()
     assert desk.hold.ends_in() == 0
 
 

@@ -56,7 +56,6 @@ ONE: dict[str, dict[str, Any]] = {
     "open_by_key": {"task": "known", "key": "k"},
     "key_taken": {"task": "known", "key": "k"},
     "serial_head": {"serial": "s"},
-    "serial_busy": {"serial": "s", "forever": FOREVER},
     "waiting_for": {"job": 5},
     "state_of": {"id": 5},
     "over": {"now": START, "wanted": 1000},
@@ -78,6 +77,7 @@ ONE: dict[str, dict[str, Any]] = {
     | {"wanted": 9},
     "jobs": {"ids": [1, 2, 3]},
     "worker_gone": {"id": ME},
+    "held_by_worker": {},
     "release": {"id": 5, "due": 1, "forever": FOREVER},
     "delete_jobs": {"ids": [1, 2]},
 }
@@ -93,6 +93,7 @@ LEASED = "duework_job_leased"
 WALKS_LEASES = {
     "marked",
     "running",
+    "held_by_worker",
     "leases_of",
     "worker_gone",
     "search_held",

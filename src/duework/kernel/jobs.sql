@@ -362,12 +362,6 @@ delete from duework_job where id in (select value from json_each(:ids))
 -- name: delete_attempts
 delete from duework_attempt where job in (select value from json_each(:ids))
 
--- name: delete_orphans
--- The history of those of these jobs that are no more.
-delete from duework_attempt
-where job in (select value from json_each(:ids))
-  and not exists (select 1 from duework_job j where j.id = duework_attempt.job)
-
 -- name: delete_once
 delete from duework_once where until <= :now
 

@@ -52,7 +52,7 @@ class Keeper:
         self.poke: Callable[[Callable[[], None]], object] | None = None
         self.current: Callable[[], str | None] = lambda: None
         # Called several times per lease: the process does not stand still.
-        self.beat: Callable[[], None] = lambda: None
+        self.awake: Callable[[], None] = lambda: None
         self._loop_thread = threading.get_ident()
         self._poked = 0.0
         self._answered = True
@@ -76,7 +76,7 @@ class Keeper:
         last_success = monotonic()
         next_turn = monotonic() + every
         while not self._stop.wait(min(0.25, every / 2)):
-            self.beat()
+            self.awake()
             self._watch_loop()
             leases = self._leases()
             if not leases:

@@ -69,18 +69,18 @@ class Hold:
         self._clock = clock
         self._steps = steps
         self._lease_ms = lease_ms
-        self._beat = clock.boot()
+        self._seen_awake = clock.boot()
         self._woke = _LONG_AGO
 
-    def beat(self) -> None:
+    def awake(self) -> None:
         """Called several times per lease; if it was not, the process has stood still."""
         boot = self._clock.boot()
-        if boot - self._beat > self._lease_ms:
+        if boot - self._seen_awake > self._lease_ms:
             self._woke = boot
-        self._beat = boot
+        self._seen_awake = boot
 
     def ends_in(self) -> int:
         """Milliseconds until leases may be written off; 0 if they may."""
-        self.beat()
+        self.awake()
         since = max(self._woke, self._steps.last)
         return max(0, since + self._lease_ms - self._clock.boot())

@@ -175,7 +175,7 @@ class Worker:
         assert self._loop is not None, "running"
         keeper.poke = self._loop.call_soon_threadsafe
         keeper.current = self._attempts.current
-        keeper.beat = self._hold.beat
+        keeper.awake = self._hold.awake
         return keeper
 
     async def _work(self) -> None:
