@@ -6,7 +6,6 @@ from duework.kernel.job import DAY
 from tests.support.kernel import Kernel
 
 
-
 def test_a_settled_row_is_kept_for_as_long_as_its_ending_says(kernel: Kernel) -> None:
     kernel.enqueue(kernel.new())
     kernel.settle(kernel.done(*kernel.claim("greet"), keep=7 * DAY))
