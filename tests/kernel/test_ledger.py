@@ -1,0 +1,127 @@
+"""The ledger: which attempts were running when a process died, and which were only claimed."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from duework.kernel import liveness
+from duework.kernel.ledger import Ledger, forget, started
+from duework.kernel.liveness import Process
+from duework.kernel.turns import _verdicts
+
+ME = 7
+
+
+@pytest.fixture(autouse=True)
+def private_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+
+
+@pytest.fixture
+def worker() -> int:
+    return secrets.randbits(62)
+
+
+@pytest.fixture
+def ledger(worker: int) -> Iterator[Ledger]:
+    made = Ledger(slots=3)
+    made.open(worker)
+    yield made
+    made.close()
+
+
+def test_what_has_started_and_not_ended_can_be_read_by_others(ledger: Ledger, worker: int) -> None:
+    ledger.start(11)
+    ledger.start(12)
+    ledger.finish(11)
+    ledger.start(13)
+
+    assert started(worker) == {12, 13}
+
+
+def test_it_is_read_by_others_after_a_kill(worker: int) -> None:
+    program = (
+        "import os, signal; from duework.kernel.ledger import Ledger; made = Ledger(3);"
+        f"made.open({worker}); made.start(21); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+
+    subprocess.run([sys.executable, "-c", program], check=False)
+
+    assert started(worker) == {21}
+
+
+def test_places_are_used_again(ledger: Ledger, worker: int) -> None:
+    for job in range(1, 100):
+        ledger.start(job)
+        ledger.finish(job)
+
+    assert started(worker) == frozenset()
+
+
+def test_one_that_overflowed_says_that_it_cannot_tell(ledger: Ledger, worker: int) -> None:
+    for job in range(1, 5):
+        ledger.start(job)
+
+    assert started(worker) is None
+
+
+def test_one_that_is_not_there_cannot_tell_either(worker: int) -> None:
+    assert started(worker) is None
+
+
+def test_only_its_owner_can_read_it_and_it_goes_with_its_worker(
+    ledger: Ledger, worker: int, tmp_path: Path
+) -> None:
+    [file] = tmp_path.rglob("*.started")
+    assert file.stat().st_mode & 0o777 == 0o600
+
+    ledger.close()
+
+    assert not file.exists()
+    forget(worker)
+
+
+def dead(worker: int) -> Process:
+    """A process of this host that was, and is no more."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    here = liveness.this_process(worker, started=0)
+    born = int(Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[19])
+    child.communicate(b"\n")
+    return Process(worker, here.host, here.boot, here.space, child.pid, born, 0)
+
+
+def test_a_crash_is_charged_to_what_ran_and_not_to_what_was_only_claimed(
+    ledger: Ledger, worker: int
+) -> None:
+    ledger.start(11)
+
+    crashed = _verdicts([dead(worker)], ME, [worker])
+
+    assert [crashed(worker, job) for job in (11, 12)] == [True, False]
+
+
+def test_without_a_ledger_everything_that_was_held_is_suspect(worker: int) -> None:
+    crashed = _verdicts([dead(worker)], ME, [worker])
+
+    assert crashed(worker, 11)
+
+
+def test_a_worker_that_lives_and_one_of_a_machine_that_was_restarted_did_not_crash(
+    worker: int,
+) -> None:
+    alive = liveness.this_process(worker, started=0)
+    rebooted = Process(worker + 1, alive.host, "another boot", alive.space, alive.pid, 1, 0)
+    elsewhere = Process(worker + 2, "another host", "another boot", alive.space, alive.pid, 1, 0)
+
+    crashed = _verdicts([alive, rebooted, elsewhere], ME, [])
+
+    assert not crashed(worker, 11)
+    assert not crashed(worker + 1, 11)
+    assert crashed(worker + 2, 11), "until it comes back and is excused"
+    assert not crashed(ME, 11)
