@@ -116,6 +116,7 @@ def empty(dsn: str) -> None:
             verb = "delete from {}" if name.startswith("duework_") else "drop table {} cascade"
             if name != "duework_migration":
                 connection.execute(SQL(verb).format(Identifier(name)))  # type: ignore[arg-type]
+        connection.execute("delete from duework_migration where part <> 'duework'")
 
 
 @contextmanager
