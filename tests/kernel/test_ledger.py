@@ -37,10 +37,10 @@ def ledger(worker: int) -> Iterator[Ledger]:
 
 
 def test_what_has_started_and_not_ended_can_be_read_by_others(ledger: Ledger, worker: int) -> None:
-    ledger.start(11)
-    ledger.start(12)
-    ledger.finish(11)
-    ledger.start(13)
+    ledger.start(11, 1)
+    ledger.start(12, 1)
+    ledger.finish(11, 1)
+    ledger.start(13, 1)
 
     assert started(worker) == {12, 13}
 
@@ -48,7 +48,7 @@ def test_what_has_started_and_not_ended_can_be_read_by_others(ledger: Ledger, wo
 def test_it_is_read_by_others_after_a_kill(worker: int) -> None:
     program = (
         "import os, signal; from duework.kernel.ledger import Ledger; made = Ledger(3);"
-        f"made.open({worker}); made.start(21); os.kill(os.getpid(), signal.SIGKILL)"
+        f"made.open({worker}); made.start(21, 1); os.kill(os.getpid(), signal.SIGKILL)"
     )
 
     subprocess.run([sys.executable, "-c", program], check=False)
@@ -56,17 +56,27 @@ def test_it_is_read_by_others_after_a_kill(worker: int) -> None:
     assert started(worker) == {21}
 
 
+def test_two_attempts_of_one_job_are_two(ledger: Ledger, worker: int) -> None:
+    ledger.start(11, 1)
+    ledger.start(11, 2)
+    ledger.finish(11, 1)
+
+    assert started(worker) == {11}
+    ledger.finish(11, 2)
+    assert started(worker) == frozenset()
+
+
 def test_places_are_used_again(ledger: Ledger, worker: int) -> None:
     for job in range(1, 100):
-        ledger.start(job)
-        ledger.finish(job)
+        ledger.start(job, 1)
+        ledger.finish(job, 1)
 
     assert started(worker) == frozenset()
 
 
 def test_one_that_overflowed_says_that_it_cannot_tell(ledger: Ledger, worker: int) -> None:
     for job in range(1, 5):
-        ledger.start(job)
+        ledger.start(job, 1)
 
     assert started(worker) is None
 
@@ -99,7 +109,7 @@ def dead(worker: int) -> Process:
 def test_a_crash_is_charged_to_what_ran_and_not_to_what_was_only_claimed(
     ledger: Ledger, worker: int
 ) -> None:
-    ledger.start(11)
+    ledger.start(11, 1)
 
     crashed = _verdicts([dead(worker)], ME, [worker])
 
@@ -125,3 +135,16 @@ def test_a_worker_that_lives_and_one_of_a_machine_that_was_restarted_did_not_cra
     assert not crashed(worker + 1, 11)
     assert crashed(worker + 2, 11), "until it comes back and is excused"
     assert not crashed(ME, 11)
+
+
+def test_a_process_that_is_hidden_from_us_is_not_taken_for_dead(
+    worker: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alive = liveness.this_process(worker, started=0)
+
+    def hidden(*_: object) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "read_text", hidden)
+
+    assert liveness.verdict(alive) == "elsewhere"

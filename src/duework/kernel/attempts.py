@@ -93,6 +93,9 @@ class Attempts:
 
     def start(self, job: Claimed) -> None:
         """Run a job that was just claimed."""
+        if (before := self.running.get(job.id)) is not None:
+            # We stood still, lost its lease and claimed it again: what runs is no longer ours.
+            self._lose(before)
         self.leases[job.id] = job.fence
         now = self._engine.clock.now()
         if self._engine.hooks:
@@ -109,7 +112,7 @@ class Attempts:
             self._start_async(attempt)
         elif pool == "thread":
             attempt.interrupt = attempt.run._stop  # noqa: SLF001 - ours
-            self.ledger.start(job.id)
+            self.ledger.start(job.id, job.fence)
             self._threads.submit(attempt)
         else:
             self._processes.submit(attempt)
@@ -128,7 +131,7 @@ class Attempts:
 
     async def _call_async(self, attempt: Attempt) -> None:
         value, error = None, None
-        self.ledger.start(attempt.job.id)
+        self.ledger.start(attempt.job.id, attempt.job.fence)
         try:
             value = await _call(attempt)
         except BaseException as raised:  # noqa: BLE001 - whatever a task raises is its outcome
@@ -151,7 +154,7 @@ class Attempts:
 
     def _finish(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
         """The call is over; unless somebody has decided about it meanwhile, say how it ended."""
-        self.ledger.finish(attempt.job.id)
+        self.ledger.finish(attempt.job.id, attempt.job.fence)
         if attempt.over:
             return
         self._drop(attempt)
@@ -178,13 +181,20 @@ class Attempts:
 
     def _drop(self, attempt: Attempt) -> None:
         """It is over for us, whatever its code still does; its slot is free."""
+        assert not attempt.over, "once"
         attempt.over = True
-        if self.running.pop(attempt.job.id, None) is not None:
-            self._used[_pool(attempt)] -= 1
-            self.alone -= attempt.job.alone
-            if attempt.job.alone:
-                # Another suspect may wait for its turn.
-                self._ring()
+        if self.running.get(attempt.job.id) is attempt:
+            del self.running[attempt.job.id]
+        self._used[_pool(attempt)] -= 1
+        self.alone -= attempt.job.alone
+        if attempt.job.alone:
+            # Another suspect may wait for its turn.
+            self._ring()
+
+    def settled(self, ending: Ending) -> None:
+        """Its lease is no longer held, unless it is a later one of the same job."""
+        if self.leases.get(ending.id) == ending.fence:
+            del self.leases[ending.id]
 
     # --- stopping
 
@@ -224,14 +234,20 @@ class Attempts:
             if self.leases.get(job) != fence:
                 continue
             del self.leases[job]
-            self.excused.append((job, fence))
             attempt = self.running.get(job)
-            if attempt is not None:
-                self._drop(attempt)
-                attempt.stopping = "its lease was lost"
-                attempt.interrupt()
-                self._engine.tell(LeaseWasLost(job, attempt.job.task))
+            if attempt is not None and attempt.job.fence == fence:
+                self._lose(attempt)
+            else:
+                self.excused.append((job, fence))
         self._wake()
+
+    def _lose(self, attempt: Attempt) -> None:
+        job = attempt.job
+        self.excused.append((job.id, job.fence))
+        self._drop(attempt)
+        attempt.stopping = "its lease was lost"
+        attempt.interrupt()
+        self._engine.tell(LeaseWasLost(job.id, job.task))
 
     def release(self) -> int:
         """Hand back what still runs, without burning a retry; returns how many."""

@@ -36,7 +36,7 @@ class Ledger:
     """The running attempts of one worker; one that is not opened notes nothing."""
 
     def __init__(self, slots: int) -> None:
-        self._places: dict[int, int] = {}
+        self._places: dict[tuple[int, int], int] = {}
         self._free = list(range((slots + 1) * _SIZE - _SIZE, 0, -_SIZE))
         self._map: mmap.mmap | None = None
         self._file: Path | None = None
@@ -57,18 +57,18 @@ class Ledger:
         finally:
             os.close(handle)
 
-    def start(self, job: int) -> None:
+    def start(self, job: int, fence: int) -> None:
         if self._map is None:
             return
         if not self._free:
             # More attempts than slots, by ones that would not stop: it cannot tell any more.
             _NUMBER.pack_into(self._map, 0, 1)
             return
-        place = self._places[job] = self._free.pop()
+        place = self._places[job, fence] = self._free.pop()
         _NUMBER.pack_into(self._map, place, job)
 
-    def finish(self, job: int) -> None:
-        place = self._places.pop(job, None)
+    def finish(self, job: int, fence: int) -> None:
+        place = self._places.pop((job, fence), None)
         if place is not None and self._map is not None:
             _NUMBER.pack_into(self._map, place, 0)
             self._free.append(place)

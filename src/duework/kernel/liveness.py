@@ -47,11 +47,19 @@ def _space() -> str:
 
 
 def _born(pid: int) -> int | None:
-    """When the process was started, in ticks since boot; None if there is none, or only its ghost."""
+    """When the process was started, in ticks since boot; None if there is none, or only its ghost.
+
+    `PermissionError` if there is one that may not be looked at.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return None
+        # Processes of others may be hidden; a signal that is not sent tells whether they are there.
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return None
+        raise PermissionError(f"process {pid} is hidden") from None
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[_BORN])
 
@@ -67,7 +75,10 @@ def verdict(process: Process) -> Verdict:
     if process.boot and process.boot == _boot():
         if process.space != _space():
             return "elsewhere"
-        return "alive" if _born(process.pid) == process.born else "dead"
+        try:
+            return "alive" if _born(process.pid) == process.born else "dead"
+        except PermissionError:
+            return "elsewhere"
     if process.boot and process.host == socket.gethostname():
         return "rebooted"
     return "elsewhere"

@@ -84,6 +84,10 @@ class Turns:
         with self._engine.database.reading() as tx:
             return marked(tx, self._process.id)
 
+    def mend(self, tx: Tx, items: list[None]) -> Sequence[int]:
+        """A text that cannot be read stops every claim: make it readable, its checksum will tell."""
+        return [self._engine.database.mend(tx) for _ in items]
+
     def frees_others(self, settled: Sequence[Ending | None]) -> bool:
         """Whether what ended may have made something claimable, here or elsewhere."""
         limits = self._engine.registry

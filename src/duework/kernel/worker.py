@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from duework.clock import FOREVER, monotonic
-from duework.db.database import Tx
 from duework.errors import Error, Gone, Unavailable
 from duework.kernel import liveness
 from duework.kernel.alarm import Alarm
@@ -72,7 +71,9 @@ class Worker:
         # Pools for which there was more than they had slots for.
         self._hungry: frozenset[str] = frozenset()
         self._next_due = 0
+        # Workers found dead: their leases are to be written off, or were.
         self._dead: set[int] = set()
+        self._written_off: set[int] = set()
         self._parked = False
         # Why the last turn failed, if it did.
         self._failing: str | None = None
@@ -192,6 +193,9 @@ class Worker:
             self._watch_writer()
 
     def _until_next(self) -> float:
+        if self.engine.database.short() is not None:
+            # Nothing is claimed meanwhile, however much is due.
+            return SWEEP_SECONDS
         waits = [60.0]
         if self._stop_at is not None:
             waits.append(self._stop_at - monotonic())
@@ -211,6 +215,9 @@ class Worker:
                 await self._wake.wait()
             finally:
                 timer.cancel()
+        else:
+            # Whatever there is to do at once, the jobs of this loop have their turn.
+            await asyncio.sleep(0)
         self._wake.clear()
 
     # --- one round
@@ -304,7 +311,7 @@ class Worker:
 
     def _after_turn(self, turn: Turn, result: TurnResult) -> None:
         for ending, written in zip(turn.endings, result.settled, strict=True):
-            self._attempts.leases.pop(ending.id, None)
+            self._attempts.settled(ending)
             self._tell_settled(ending, written)
         for ending in result.recovered:
             self.engine.tell(LeaseRecovered(ending.id, ending.worker, ending.kind == "crashed"))
@@ -317,9 +324,8 @@ class Worker:
             self._rung = True
         if result.claim is None:
             return
-        for worker in turn.dead:
-            self._dead.discard(worker)
-            forget(worker)
+        self._dead.difference_update(turn.dead)
+        self._written_off.update(turn.dead)
         self._learn(result.workers)
         self._hungry = result.claim.hungry
         self._next_due = result.claim.next_due
@@ -347,7 +353,8 @@ class Worker:
             for ending in turn.endings:
                 await self._settle_alone(ending)
             if isinstance(error.__cause__, UnicodeError):
-                await self._mend()
+                with contextlib.suppress(Error):
+                    await self.engine.writer.acall(self._turns.mend, [None], patience=None)
             # Then it was not the endings' fault, and will not be the next turn's either.
             self._failing = None if turn.endings else describe(error)
         self._watch_writer()
@@ -367,20 +374,11 @@ class Worker:
                 each = refused(ending, error)
                 if last:
                     # Its lease ends by itself, and others may fare better.
-                    self._attempts.leases.pop(ending.id, None)
+                    self._attempts.settled(ending)
                     self._failing = describe(error)
             else:
                 self._after_turn(turn, result)
                 return
-
-    async def _mend(self) -> None:
-        """A text that cannot be read stops every claim: make it readable, its checksum will tell."""
-
-        def mend(tx: Tx, items: list[None]) -> Sequence[int]:
-            return [self.engine.database.mend(tx) for _ in items]
-
-        with contextlib.suppress(Error):
-            await self.engine.writer.acall(mend, [None], patience=None)
 
     def _watch_writer(self) -> None:
         """Tell when nothing can be written or taken on any more, and when it can again."""
@@ -418,6 +416,10 @@ class Worker:
 
     def _learn(self, workers: Sequence[Process]) -> None:
         """Watch the processes that hold leases on this host."""
+        # Once the last of its leases was written off, nobody asks what a dead one was running.
+        for gone in self._written_off.difference(process.id for process in workers):
+            self._written_off.discard(gone)
+            forget(gone)
         for process in workers:
             if process.id == self.id:
                 continue
