@@ -205,6 +205,8 @@ class ArgumentCodec:
     def decode(self, text: str) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments of a stored call, checked by the annotations."""
         values = self._decode(text)
+        if self._plain:
+            return list(msgspec.structs.astuple(values)), {}
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for parameter, value in zip(self._parameters, msgspec.structs.astuple(values), strict=True):
