@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from duework import App
 from tests.cli.conftest import HOSTILE, Duework, enqueue, work
 
@@ -135,9 +137,10 @@ def test_every_listing_fits_80_columns_and_cuts_only_long_texts(
     for text in texts:
         table = [line for line in text.out.splitlines() if "://" not in line]
         assert max(map(len, table)) <= 80, text.out
-    for listed in texts[1:3]:
+    for listed, columns in ((texts[1], ["failed", "fails", "1"]), (texts[2], ["fails", "1"])):
         [line] = [line for line in listed.out.splitlines() if str(job) in line]
-        assert line.split()[1:4] == ["failed", "fails", "1"], listed.out
+        assert line.split()[1 : 1 + len(columns)] == columns, listed.out
+        assert "failures" in listed.out
 
 
 def test_a_job_that_is_not_there_is_an_error_with_a_code(shop: App, duework: Duework) -> None:
@@ -147,3 +150,34 @@ def test_a_job_that_is_not_there_is_an_error_with_a_code(shop: App, duework: Due
     assert (text.code, text.err) == (1, "Error: there is no job 1\n")
     assert as_json.code == 1
     assert as_json.document["error"] == {"code": "not_found", "message": "there is no job 1"}
+
+
+@pytest.mark.parametrize("words", [["status"], ["jobs", "list"], ["failed", "list"]])
+def test_an_app_given_without_its_option_is_told_where_it_goes(
+    bare: Duework, words: list[str]
+) -> None:
+    text = bare(*words, "shop.work:app")
+    other = bare(*words, "shop")
+
+    assert text.code == other.code == 78
+    assert "did you mean --app shop.work:app?" in text.err
+    assert "did you mean" not in other.err
+
+
+def test_jobs_of_the_engine_are_left_out_unless_they_are_asked_for(
+    shop: App, duework: Duework
+) -> None:
+    mine = [str(enqueue(shop, "greet", "ada", delay="1h")) for _ in range(2)]
+    own = [str(enqueue(shop, "greet", "x", queue="duework", delay="1h")) for _ in range(3)]
+
+    def ids(*words: object) -> list[str]:
+        return [job["id"] for job in duework("jobs", "list", *words, "--json").lines]
+
+    def queues(*words: object) -> set[str]:
+        return {line["queue"] for line in duework("status", *words, "--json").document["tasks"]}
+
+    assert ids() == ids("--limit", 2) == mine[::-1]
+    assert ids("--all") == (mine + own)[::-1]
+    assert ids("--queue", "duework") == own[::-1]
+    assert queues() == {"default"}
+    assert queues("--all") == {"default", "duework"}

@@ -19,8 +19,9 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
+from duework import App
 from duework.clock import SystemClock, pause
-from duework.db import postgres
+from duework.db import postgres, postgres_connect
 from duework.db.database import Changes, Retryable
 from duework.db.listen import Listener
 from duework.db.migrate import kernel_steps, migrate
@@ -756,6 +757,49 @@ def test_a_frozen_server_is_noticed(url: str, monkeypatch: pytest.MonkeyPatch) -
         timer.join()
 
     assert stored(url) == [1, 2]
+
+
+def test_a_read_from_a_frozen_server_ends(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(postgres, "TRIFLE_SECONDS", 0.3)
+    monkeypatch.setitem(postgres_connect.CONNECTING, "connect_timeout", 2)
+    with proxy(url) as between:
+        app = App(between.url)
+        with app.engine.database.reading(), app.engine.database.reading():
+            """Two idle connections: one wait does for both."""
+        between.freeze()
+        began = monotonic()
+        with pytest.raises(Unavailable):
+            app.read("select 1 as one")
+        took = monotonic() - began
+        with pytest.raises(Unavailable):
+            app.engine.database.now()
+        between.thaw()
+
+        [row] = app.read("select 1 as one")
+
+        app.close()
+    assert took < 4
+    assert row.one == 1
+
+
+def test_a_server_that_freezes_within_a_read_ends_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "ANSWER_SECONDS", 0.5)
+    with proxy(url) as between, opened(between.url) as database:
+        began = monotonic()
+        with pytest.raises(Unavailable, match="no answer"), database.reading() as view:
+            between.freeze()
+            view.read("select 1 as one")
+        took = monotonic() - began
+        between.thaw()
+
+        with database.reading() as view:
+            [row] = view.read("select 1 as one")
+
+    assert took < 2
+    assert row.one == 1
 
 
 def test_calls_survive_crashes_of_the_server_and_happen_once(pg: Server, url: str) -> None:

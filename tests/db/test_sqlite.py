@@ -5,12 +5,14 @@ from __future__ import annotations
 import resource
 import signal
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import apsw
 import pytest
 
 from duework.db.database import Tx
@@ -154,3 +156,63 @@ def test_adopting_looks_inside_the_wrappers_of_others(tmp_path: Path) -> None:
         db.adopt(5)
     own.close()
     db.close()
+
+
+def test_the_pulse_goes_on_after_another_thread_dropped_the_connections(
+    db: SqliteDatabase,
+) -> None:
+    before = db.pulse()
+    stop = threading.Event()
+
+    def drop() -> None:
+        while not stop.is_set():
+            db._drop_connections()  # noqa: SLF001 - what the writer does after a failed commit
+
+    dropping = threading.Thread(target=drop)
+    dropping.start()
+    pulses = [db.pulse() for _ in range(300)]
+    stop.set()
+    dropping.join(10)
+
+    assert before not in pulses[1:], "a new connection is a reason to look"
+    assert db.pulse() is not None
+
+
+def test_what_follows_a_commit_does_not_make_it_an_error(db: SqliteDatabase) -> None:
+    tx = db.begin()
+    connection = connection_of(tx)
+    tx.write("insert into t (n) values (1)")
+    db.rollback(tx)
+
+    class Ends:
+        """A connection that is closed by somebody right after its commit."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "pragma":
+                connection.close(force=True)
+            return getattr(connection, name)
+
+    with db.transaction() as block:
+        block.write("create table duework_mark (process integer primary key, number integer)")
+    tx = db.begin()
+    tx.write("insert into t (n) values (2)")
+    db._writer = Ends()  # type: ignore[assignment]  # noqa: SLF001
+    db.commit(tx)
+
+    assert stored(db) == [2]
+
+
+def test_closing_gives_the_file_up_though_a_connection_is_in_use(
+    db: SqliteDatabase, path: Path
+) -> None:
+    class InUse:
+        def close(self, force: bool) -> None:
+            raise apsw.ThreadingViolationError("in use in another thread")
+
+    db.begin()
+    writer, db._writer = db._writer, InUse()  # type: ignore[assignment]  # noqa: SLF001
+    db.close()
+    assert writer is not None
+    writer.close(force=True)
+
+    sqlite3.connect(path).close()

@@ -1,17 +1,24 @@
 """The writer outlives what its callers do to it, and only the offender pays."""
 
+import asyncio
 import logging
+import sqlite3
 import threading
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from duework import App, DatabaseError, Run
+from duework import App, DatabaseError, Run, UsageError
+from duework.db import writer as writer_module
 from duework.db.database import Tx
 from duework.db.queries import script
 from duework.db.urls import open_database
 from duework.db.writer import Writer
+from duework.kernel.alarm import Alarm
 from duework.testing import Harness
 from tests.support.kernel import Kernel
 
@@ -246,3 +253,133 @@ def test_a_part_may_bring_a_trigger(url: str, kind: str, tmp_path: Any) -> None:
 
     assert [row.x for row in app.read("select x from log order by x")] == [1, 2]
     app.close()
+
+
+def enqueue_for_ever(task: Any, started: threading.Event, ended: list[BaseException]) -> None:
+    try:
+        while True:
+            task.enqueue()
+            started.set()
+    except BaseException as error:  # noqa: BLE001 - which one it is, is the point
+        ended.append(error)
+
+
+def test_an_app_may_be_closed_while_threads_enqueue(tmp_path: Path) -> None:
+    for number in range(10):
+        app = App(f"sqlite:///{tmp_path}/{number}.db")
+        started = threading.Event()
+        ended: list[BaseException] = []
+
+        @app.task
+        def idle() -> None: ...
+
+        threads = [
+            threading.Thread(target=enqueue_for_ever, args=(idle, started, ended), daemon=True)
+            for _ in range(1 + number % 2)
+        ]
+        for thread in threads:
+            thread.start()
+        assert started.wait(10)
+
+        app.close()
+
+        for thread in threads:
+            thread.join(10)
+        assert [type(error) for error in ended] == [UsageError] * len(threads), ended
+        # The file is nobody's any more: another library may have it.
+        with closing(sqlite3.connect(tmp_path / f"{number}.db")) as other:
+            assert other.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+def test_closing_waits_for_a_caller_who_commits_in_its_own_thread(kernel: Kernel) -> None:
+    writer = Writer(kernel.database)
+    inside, go, answers = threading.Event(), threading.Event(), []
+
+    def hold(tx: Tx, items: list[int]) -> list[int]:
+        inside.set()
+        go.wait(10)
+        return items
+
+    caller = threading.Thread(target=lambda: answers.extend(writer.call(hold, [1])))
+    caller.start()
+    assert inside.wait(10)
+    closer = threading.Thread(target=writer.close)
+    closer.start()
+    closer.join(0.1)
+    waited = closer.is_alive()
+    go.set()
+    closer.join(10)
+    caller.join(10)
+
+    assert waited
+    assert answers == [1]
+    with pytest.raises(UsageError, match="closed"):
+        writer.call_within(hold, [2], 1)
+
+
+def test_what_a_closed_writer_left_waiting_is_answered(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "PATIENCE", 0.1)
+    writer = Writer(kernel.database)
+    inside, go, errors = threading.Event(), threading.Event(), []
+
+    def hold(tx: Tx, items: list[int]) -> list[int]:
+        inside.set()
+        go.wait(10)
+        return items
+
+    def wait() -> None:
+        try:
+            writer.call(hold, [2])
+        except UsageError as error:
+            errors.append(str(error))
+
+    caller = threading.Thread(target=writer.call, args=(hold, [1]))
+    caller.start()
+    assert inside.wait(10)
+    waiting = threading.Thread(target=wait, daemon=True)
+    waiting.start()
+    while not writer._waiting:  # noqa: SLF001 - that it does wait is the point
+        threading.Event().wait(0.001)
+
+    writer.close()
+    waiting.join(5)
+
+    assert errors == ["this App is closed"]
+    go.set()
+    caller.join(10)
+
+
+def test_the_look_at_the_file_goes_on_after_an_error_nobody_expected() -> None:
+    looks: list[int] = []
+
+    class Breaks:
+        kind = "sqlite"
+
+        def pulse(self) -> int:
+            looks.append(len(looks))
+            if len(looks) == 2:
+                raise AttributeError("pragma")
+            return len(looks)
+
+    told: list[Any] = []
+    rung = asyncio.Event()
+    engine: Any = SimpleNamespace(database=Breaks(), bell=None)
+
+    def ring() -> None:
+        if len(looks) > 2:
+            rung.set()
+
+    async def listen() -> None:
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _loop, context: told.append(context["exception"])
+        )
+        alarm = Alarm(engine, 1, ring, lambda _: None, lambda _: None)
+        alarm.start()
+        await asyncio.wait_for(rung.wait(), 10)
+        alarm.close()
+
+    asyncio.run(listen())
+
+    assert [type(error) for error in told] == [AttributeError]

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -61,8 +62,9 @@ class Cli(click.Group):
         try:
             code = super().main(given, prog_name or "duework", standalone_mode=False, **extra)
         except click.UsageError as error:
+            message = error.format_message()
             hint = f" (see `{error.ctx.command_path} --help`)" if error.ctx else ""
-            sys.exit(fail("usage", error.format_message() + hint, USAGE, as_json=as_json))
+            sys.exit(fail("usage", message + meant(message) + hint, USAGE, as_json=as_json))
         except click.ClickException as error:
             sys.exit(fail("usage", error.format_message(), USAGE, as_json=as_json))
         except (click.Abort, KeyboardInterrupt):
@@ -70,6 +72,14 @@ class Cli(click.Group):
         except Error as error:
             sys.exit(fail(error.code, str(error), exit_code(error), as_json=as_json))
         sys.exit(code if isinstance(code, int) else OK)
+
+
+def meant(message: str) -> str:
+    """`run` takes MODULE:APP as it is; the others are often given it in the same way."""
+    found = re.search(
+        r"unexpected extra arguments? \((?:.* )?([A-Za-z_][\w.]*:[A-Za-z_]\w*)", message
+    )
+    return f": did you mean --app {found[1]}?" if found else ""
 
 
 def load(name: str) -> App:

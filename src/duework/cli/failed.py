@@ -29,7 +29,8 @@ def failed() -> None:
 @on_database()
 def list_(app: App, out: Out, **wanted: Any) -> None:
     """List failed jobs, newest first. With --json: one object per line."""
-    show_list(out, app.jobs(phase="failed", **wanted), app.now(), wanted["limit"])
+    found = app.jobs(phase="failed", **wanted)
+    show_list(out, found, app.now(), wanted["limit"], phase=False)
 
 
 @failed.command(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import click
@@ -16,6 +17,8 @@ from duework.observe.log import escaped
 
 PHASES = ("waiting", "ready", "running", "expired", "done", "failed", "cancelled", "open")
 MOST = 1000
+# Where the engine's own jobs are, such as the one that prunes.
+OWN_QUEUE = "duework"
 
 
 @click.group()
@@ -38,13 +41,31 @@ def jobs() -> None:
 @click.option("--key", default="", help="Only jobs with this key.")
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST))
 @click.option("--before", type=int, default=2**62, show_default="none", help="Older than this id.")
+@click.option("--all", "everything", is_flag=True, help="Also jobs of the engine's own.")
 @on_database()
-def list_(app: App, out: Out, phase: str | None, **wanted: Any) -> None:
-    """List jobs, newest first. With --json: one object per line."""
-    show_list(out, app.jobs(phase=phase or "", **wanted), app.now(), wanted["limit"])
+def list_(app: App, out: Out, *, phase: str | None, everything: bool, **wanted: Any) -> None:
+    """List jobs, newest first. With --json: one object per line.
+
+    The engine's own jobs (queue `duework`) are left out, unless they failed or are asked for.
+    """
+    everything = everything or bool(wanted["queue"] or wanted["task"] or wanted["key"])
+    found = list(islice(_found(app, phase or "", wanted, everything=everything), wanted["limit"]))
+    show_list(out, found, app.now(), wanted["limit"])
 
 
-def show_list(out: Out, found: list[Job[Any]], now: int, limit: int) -> None:
+def _found(app: App, phase: str, wanted: dict[str, Any], *, everything: bool) -> Iterator[Job[Any]]:
+    """Jobs page by page, so that what is left out does not make a list shorter."""
+    page = app.jobs(phase=phase, **wanted)
+    while page:
+        for job in page:
+            if everything or job.queue != OWN_QUEUE or job.phase == "failed":
+                yield job
+        if len(page) < wanted["limit"]:
+            return
+        page = app.jobs(phase=phase, **{**wanted, "before": page[-1].id})
+
+
+def show_list(out: Out, found: list[Job[Any]], now: int, limit: int, *, phase: bool = True) -> None:
     if out.as_json:
         for job in found:
             out.json(as_dict(job))
@@ -53,10 +74,10 @@ def show_list(out: Out, found: list[Job[Any]], now: int, limit: int) -> None:
         out.say("no such jobs")
         return
     out.table(
-        ["!id", "!phase", "task", ">tries", "!when", "key or error"],
+        ["!id", *(["!phase"] if phase else []), "task", ">failures", "!when", "key or error"],
         [
             (
-                *(job.id, job.phase, job.task, job.failures),
+                *(job.id, *([job.phase] if phase else []), job.task, job.failures),
                 *(ago(job.settled or job.due, now), first_line(job.error) or job.key or ""),
             )
             for job in found

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from duework import App, Status, TaskStatus
 from duework.cli.base import examples, on_database
+from duework.cli.jobs import OWN_QUEUE
 from duework.cli.out import Out, ago, at_least
 from duework.durations import human
 
 
 @click.command(epilog=examples("duework status", "duework status --app shop.work:app --json"))
+@click.option("--all", "everything", is_flag=True, help="Also the engine's own queue.")
 @on_database()
-def status(app: App, out: Out) -> None:
+def status(app: App, out: Out, *, everything: bool) -> None:
     """Show queues, tasks, failed jobs and workers.
 
     LAG is how long the oldest ready job has been due. With --app, tasks that the App does not know
     are marked. A worker is listed from its first job until it stops.
     """
     seen, about = app.status(), app.admin.about()
+    if not everything:
+        seen = replace(seen, tasks=tuple(t for t in seen.tasks if t.queue != OWN_QUEUE))
     if out.as_json:
         out.json(as_dict(seen, about))
         return

@@ -46,6 +46,8 @@ DECIDE_SECONDS = 20.0
 # A server that is frozen, or a proxy that is, still acknowledges packets; then only this ends a
 # wait. Longer than `statement_timeout`, which is the server's own answer to the same question.
 ANSWER_SECONDS = 35.0
+# The same for what any server answers at once: BEGIN, ROLLBACK, the time.
+TRIFLE_SECONDS = 10.0
 
 WRITER = {
     "enable_seqscan": "off",
@@ -54,6 +56,7 @@ WRITER = {
     "lock_timeout": "10s",
     "idle_in_transaction_session_timeout": "10s",
 }
+READER = {"statement_timeout": WRITER["statement_timeout"]}
 REPORTED = ["server_version", "fsync", "synchronous_commit", "full_page_writes"]
 
 _BEGIN = b"begin isolation level read committed"
@@ -71,21 +74,29 @@ _TERMINATE = b"""select pg_terminate_backend(pid) from pg_stat_activity
 where pid = %(pid)s and backend_start = %(start)s"""
 
 
+class _NoAnswer(psycopg.OperationalError):
+    """Nothing came for too long; who else waits for this server waits in vain."""
+
+
 class _Watched(psycopg.Connection[tuple[Any, ...]]):
     """A connection that gives up when the server does not answer at all."""
 
+    # Whether all that it does at the moment is a trifle.
+    trifle = False
+
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
-        return super().wait(_watched(gen), *args, **kwargs)
+        seconds = TRIFLE_SECONDS if self.trifle else ANSWER_SECONDS
+        return super().wait(_watched(gen, seconds), *args, **kwargs)
 
 
-def _watched(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    deadline = monotonic() + ANSWER_SECONDS
+def _watched(steps: Generator[Any, Any, Any], seconds: float) -> Generator[Any, Any, Any]:
+    deadline = monotonic() + seconds
     try:
         wanted = next(steps)
         while True:
             ready = yield wanted
             if not ready and monotonic() > deadline:
-                raise psycopg.OperationalError(f"no answer for {ANSWER_SECONDS:g} s")
+                raise _NoAnswer(f"no answer for {seconds:g} s")
             wanted = steps.send(ready)
     except StopIteration as end:
         return end.value
@@ -102,6 +113,7 @@ class PostgresDatabase:
         self.url = url
         common = {} if durability == "power" else {"synchronous_commit": "off"}
         self._arguments = arguments(url, **common)
+        self._reader_arguments = arguments(url, **common, **READER)
         self._writer_arguments = arguments(url, **common, **WRITER)
         self._process = secrets.randbits(62)
         self._number = self._marked = 0
@@ -298,12 +310,8 @@ class PostgresDatabase:
         self._closed = True
         if os.getpid() != self._pid:
             return
-        with self._lock:
-            idle = self._idle + self._readers
-            self._idle.clear()
-            self._readers.clear()
-        for connection in idle:
-            connection.close()
+        self._drop_idle(self._idle)
+        self._drop_idle(self._readers)
         if self._writer is not None and _reset(self._writer):
             with contextlib.suppress(psycopg.Error):
                 mark = {"process": self._process, "number": self._marked}
@@ -339,11 +347,15 @@ class PostgresDatabase:
                 connection = idle.pop() if idle else None
             used = connection is not None
             try:
-                connection = connection or opened(psycopg.Connection, self._arguments)
-                return connection, connection.execute(opening, values)
+                connection = connection or self._opened(idle)
+                with _trifle(connection):
+                    return connection, connection.execute(opening, values)
             except (psycopg.Error, Retryable) as error:
                 if connection is not None:
                     connection.close()
+                if isinstance(error, _NoAnswer):
+                    # The others have been idle for as long: one wait must do for all.
+                    self._drop_idle(idle)
                 problem = translate(error) if isinstance(error, psycopg.Error) else error
                 if not isinstance(problem, Retryable):
                     raise problem from error
@@ -351,6 +363,19 @@ class PostgresDatabase:
                     raise Unavailable(str(problem)) from error
             if not used:
                 pause(0.05 + random.random() * 0.1)  # noqa: S311 - jitter
+
+    def _opened(self, idle: list[Connection]) -> Connection:
+        """Whoever only reads is watched; how long a statement of a block takes is the user's affair."""
+        if idle is self._readers:
+            return opened(_Watched, self._reader_arguments)
+        return opened(psycopg.Connection, self._arguments)
+
+    def _drop_idle(self, idle: list[Connection]) -> None:
+        with self._lock:
+            dropped = idle.copy()
+            idle.clear()
+        for connection in dropped:
+            connection.close()
 
     def _give_back(self, idle: list[Connection], connection: Connection) -> None:
         if _reset(connection):
@@ -361,11 +386,25 @@ class PostgresDatabase:
         connection.close()
 
 
+@contextlib.contextmanager
+def _trifle(connection: Connection) -> Iterator[None]:
+    """What is done in here, a server that is alive answers at once."""
+    if not isinstance(connection, _Watched):
+        yield
+        return
+    connection.trifle = True
+    try:
+        yield
+    finally:
+        connection.trifle = False
+
+
 def _reset(connection: Connection) -> bool:
     """End what is still open on a connection; False if it is of no more use."""
     try:
         if connection.info.transaction_status != TransactionStatus.IDLE:
-            connection.execute(b"rollback")
+            with _trifle(connection):
+                connection.execute(b"rollback")
     except psycopg.Error:
         return False
     return not connection.closed

@@ -56,6 +56,9 @@ class SqliteDatabase:
         self._seen_version = 0
         self._foreign_until = 0.0
         self._pulse: apsw.Connection | None = None
+        self._pulse_lock = threading.Lock()
+        self._pulse_stale = False
+        self._pulses = 0
         self._readers: list[apsw.Connection] = []
         self._idle: list[apsw.Connection] = []
         self._lock = threading.Lock()
@@ -117,10 +120,12 @@ class SqliteDatabase:
             return
         # What went into a file that is no longer there must not be acknowledged.
         self._check_identity()
-        version = connection.pragma("data_version")
-        if version != self._seen_version:
-            self._seen_version = version
-            self._foreign_until = monotonic() + 0.1
+        # It is committed, and this is only a hint: whatever it runs into is no concern of the caller.
+        with contextlib.suppress(apsw.Error):
+            version = connection.pragma("data_version")
+            if version != self._seen_version:
+                self._seen_version = version
+                self._foreign_until = monotonic() + 0.1
 
     def rollback(self, tx: Tx) -> None:  # noqa: ARG002 - there is one writer
         connection = self._writer
@@ -263,7 +268,7 @@ class SqliteDatabase:
             if sound and room and not self._closed:
                 idle.append(connection)
                 return
-        connection.close(force=True)
+        _close(connection)
 
     def adopt(self, connection: Any) -> Tx:
         if isinstance(connection, apsw.Connection):
@@ -280,13 +285,23 @@ class SqliteDatabase:
     def pulse(self) -> int | None:
         """Asks a connection of its own: the number is only comparable with itself."""
         self._check_identity()
-        if self._pulse is None:
-            self._pulse = self.connect()
-        try:
-            with translated():
-                return int(self._pulse.pragma("data_version"))
-        except Retryable as error:
-            raise Unavailable(str(error)) from error.__cause__
+        with self._pulse_lock:
+            if self._pulse_stale:
+                self._drop_pulse()
+            connection = self._pulse
+            if connection is None:
+                connection = self._pulse = self.connect()
+                # What happened in between, this one cannot tell.
+                self._pulses += 1
+            try:
+                with translated():
+                    version = int(connection.pragma("data_version"))
+            except Retryable as error:
+                raise Unavailable(str(error)) from error.__cause__
+            finally:
+                if self._closed:
+                    self._drop_pulse()
+            return (self._pulses << 32) + version
 
     def now(self) -> int | None:
         return None
@@ -316,20 +331,34 @@ class SqliteDatabase:
         if os.getpid() != self._pid:
             # They are the parent's: closing them here would end its locks and clear up its files.
             return
-        self._drop_connections()
-        if self._identity is not None:
-            self._identity.release()
+        try:
+            self._drop_connections()
+        finally:
+            if self._identity is not None:
+                self._identity.release()
 
     def _drop_connections(self) -> None:
         with self._lock:
-            for connection in self._readers + self._idle:
-                connection.close(force=True)
+            dropped = self._readers + self._idle
             self._readers.clear()
             self._idle.clear()
-        for single in (self._writer, self._pulse):
-            if single is not None:
-                single.close(force=True)
-        self._writer = self._pulse = None
+        if self._writer is not None:
+            dropped.append(self._writer)
+            self._writer = None
+        for connection in dropped:
+            _close(connection)
+        # The pulse is asked for in another thread: while that has it, it is left to it.
+        self._pulse_stale = True
+        if self._pulse_lock.acquire(timeout=1):
+            try:
+                self._drop_pulse()
+            finally:
+                self._pulse_lock.release()
+
+    def _drop_pulse(self) -> None:
+        pulse, self._pulse, self._pulse_stale = self._pulse, None, False
+        if pulse is not None:
+            _close(pulse)
 
     def _check_usable(self) -> None:
         if os.getpid() != self._pid:
@@ -387,6 +416,12 @@ class SqliteDatabase:
         connection.pragma("trusted_schema", "off")
         connection.pragma("cell_size_check", "on")
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+
+
+def _close(connection: apsw.Connection) -> None:
+    """Close it; if another thread is using it just now, it is closed when nobody has it any more."""
+    with contextlib.suppress(apsw.Error):
+        connection.close(force=True)
 
 
 def _marked(connection: apsw.Connection) -> bool:

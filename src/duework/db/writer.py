@@ -37,6 +37,7 @@ GROUP_ROWS = 1000
 PATIENCE = 5.0
 # After a commit, while other processes write too: without it the lock is rarely free for them.
 GAP = 0.001
+CLOSED = "this App is closed"
 
 # Set while this thread or task is inside `app.transaction()`, or inside a verb.
 holding: ContextVar[bool] = ContextVar("duework_holding", default=False)
@@ -81,7 +82,8 @@ class Writer:
         self._stop = False
         self._fatal: Error | None = None
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        # Also guards `_stop`: what is handed in before it is answered.
+        self._submitting = threading.Lock()
         self._pid = os.getpid()
         # Why nothing can be written at the moment, and since when; None when all is well.
         self.parked: str | None = None
@@ -100,6 +102,8 @@ class Writer:
         request = Request(verb, items, patience, first=first)
         if not self._waiting and self._busy.acquire(blocking=False):
             try:
+                # Again: it may have been closed since, and its connection with it.
+                self._check_open()
                 self._settle_alone(request)
             finally:
                 self._busy.release()
@@ -153,11 +157,19 @@ class Writer:
         return why if why is not None and monotonic() - self._parked_at >= seconds else None
 
     def close(self) -> None:
-        """Finish what waits, then stop."""
-        self._stop = True
+        """Finish what waits, then stop; who comes later is told so."""
+        with self._submitting:
+            self._stop = True
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout=PATIENCE)
+        # A caller may be the writer at the moment; a verb that closes would wait for itself.
+        if self._busy.acquire(timeout=0 if holding.get() else PATIENCE):
+            self._busy.release()
+        left = self._take(rows=None)
+        for request in left:
+            request.error = UsageError(CLOSED)
+        self._answer(left)
 
     def _check(self) -> None:
         if not self.ours:
@@ -172,25 +184,28 @@ class Writer:
             raise UsageError(message)
         if self._fatal is not None:
             raise self._fatal
+        self._check_open()
+
+    def _check_open(self) -> None:
         if self._stop:
-            raise UsageError("this App is closed")
+            raise UsageError(CLOSED)
 
     def _submit(self, request: Request, *, first: bool) -> None:
-        if self._thread is None:
-            self._start()
-        if first:
-            self._waiting.appendleft(request)
-        else:
-            self._waiting.append(request)
+        with self._submitting:
+            # Once it has stopped, nobody would answer.
+            self._check_open()
+            if self._thread is None:
+                self._start()
+            if first:
+                self._waiting.appendleft(request)
+            else:
+                self._waiting.append(request)
         self._wake.set()
 
     def _start(self) -> None:
-        with self._starting:
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._serve, name="duework-writer", daemon=True
-                )
-                self._thread.start()
+        thread = threading.Thread(target=self._serve, name="duework-writer", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def _serve(self) -> None:
         """The writer's thread: take all that waits, commit it, answer."""
@@ -205,12 +220,16 @@ class Writer:
                 if self._database.crowded:
                     pause(GAP)
 
-    def _take(self) -> list[Request]:
+    def _take(self, rows: int | None = GROUP_ROWS) -> list[Request]:
+        """Requests with about so many rows, or all; another thread may empty it meanwhile."""
         group: list[Request] = []
-        rows = 0
-        while self._waiting and rows < GROUP_ROWS:
-            request = self._waiting.popleft()
-            rows += len(request.items)
+        count = 0
+        while rows is None or count < rows:
+            try:
+                request = self._waiting.popleft()
+            except IndexError:
+                break
+            count += len(request.items)
             group.append(request)
         return group
 

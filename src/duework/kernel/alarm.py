@@ -108,17 +108,23 @@ class Alarm:
 
     def _tick(self) -> None:
         """Has anybody committed since the last look? No query, no lock."""
+        again = True
         try:
-            pulse = self._engine.database.pulse()
-        except Gone as error:
-            self._on_gone(error)
-            return
-        except Error:
-            pulse = None
-        if pulse != self._pulse:
-            self._pulse = pulse
-            self._ring()
-        self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+            try:
+                pulse = self._engine.database.pulse()
+            except Gone as error:
+                again = False
+                self._on_gone(error)
+                return
+            except Error:
+                pulse = None
+            if pulse != self._pulse:
+                self._pulse = pulse
+                self._ring()
+        finally:
+            # Whatever went wrong: a worker that looks no more would sleep on without a word.
+            if again and not self._closed:
+                self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
 
     def _slow_tick(self) -> None:
         # Also once after it has begun to listen: what was enqueued just before was told to nobody.
