@@ -7,6 +7,10 @@ from duework_lane
 where queue = :queue and task = :task and priority = :priority
   and tier = :tier and share = :share and alone = :alone
 
+-- name: lock_lane_births
+-- Lanes are made, paused and resumed by one transaction at a time; SQLite has no other way.
+select 1 where false
+
 -- name: new_lane
 -- A lane of a paused queue is born paused. Does nothing if somebody else was first.
 insert into duework_lane (id, queue, task, priority, tier, share, alone, due)
