@@ -11,8 +11,9 @@ import pytest
 from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.db.urls import open_database
-from duework.kernel import jobs, lanes
+from duework.kernel import jobs, lanes, settle
 from duework.kernel.claim import SOON_MS
+from duework.kernel.job import Ending
 from duework.kernel.lanes import Lanes
 from tests.support.kernel import Kernel
 
@@ -118,3 +119,26 @@ def test_a_lane_that_is_made_while_a_pause_is_open_is_born_paused(
     making()
 
     assert dues(kernel) == {"first": FOREVER, "second": FOREVER}
+
+
+@pytest.mark.parametrize("way", ["settle", "apply"])
+def test_a_serial_value_has_one_claimable_job_when_a_wait_ends_beside_a_revival(
+    kernel: Kernel, emptied: str, way: str
+) -> None:
+    [ended] = kernel.enqueue(kernel.new("serial", serial="s"))
+    kernel.settle(kernel.done(*kernel.claim("serial")))
+    [head] = kernel.enqueue(kernel.new("head"))
+    [waiting] = kernel.enqueue(kernel.new("serial", serial="s", after=head.id))
+    [held] = kernel.claim("head")
+
+    with kernel.database.transaction() as tx:
+        common = {"now": kernel.now, "lanes": kernel.lanes, "react": kernel.react}
+        if way == "settle":
+            settle.settle(tx, [kernel.done(held)], **common)  # type: ignore[arg-type]
+        else:
+            row = settle.held(tx, [head.id])[head.id]
+            settle.apply(tx, row, Ending(held.id, held.fence, 0, "done"), **common)  # type: ignore[arg-type]
+        reviving = beside(emptied, lambda tx: jobs.revive(tx, [ended.id], now=kernel.now))
+    reviving()
+
+    assert [kernel.row(job.id).due for job in (ended, waiting)] == [FOREVER, kernel.now]

@@ -241,6 +241,12 @@ select id, serial, at from duework_job
 where after = :job and state = 'open' and after is not null
 order by id
 
+-- name: serials_behind
+-- Serial values of what waits for these jobs.
+select distinct serial from duework_job
+where after in (select value from json_each(:ids)) and state = 'open' and after is not null
+  and serial is not null
+
 -- name: key_taken
 select id from duework_job
 where task = :task and key = :key and state = 'open' and key is not null

@@ -102,6 +102,21 @@ def held(tx: Tx, ids: list[int] | list[JobId], *, lock: bool = True) -> dict[int
     return {row[0]: Held(*row) for row in tx.query(statement, {"ids": ids})}
 
 
+def held_in_turn(tx: Tx, ids: list[int] | list[JobId]) -> dict[int, Held]:
+    """Rows under lock, after the serial values that their ending may wake, as everywhere."""
+    rows = held(tx, ids, lock=False).values()
+    serials = {row.serial for row in rows if row.serial is not None}
+    if linked := [row.id for row in rows if row.linked]:
+        serials.update(serial for (serial,) in tx.query(Q.serials_behind, {"ids": linked}))
+    _lock_serials(tx, serials)
+    return held(tx, ids)
+
+
+def _lock_serials(tx: Tx, serials: set[str]) -> None:
+    if serials:
+        tx.query(Q.lock_serials, {"serials": sorted(serials)})
+
+
 def _settle_slowly(
     tx: Tx,
     endings: Sequence[Ending],
@@ -112,10 +127,7 @@ def _settle_slowly(
     react: Reaction,
 ) -> None:
     ids = sorted(e.id for e in endings)
-    peek = held(tx, ids, lock=False)
-    if serials := sorted({row.serial for row in peek.values() if row.serial is not None}):
-        tx.query(Q.lock_serials, {"serials": serials})
-    rows = held(tx, ids)
+    rows = held_in_turn(tx, ids)
     for ending in sorted(endings, key=lambda e: e.id):
         row = rows.get(ending.id)
         if row is None or not _still_ours(row, ending):
@@ -334,8 +346,11 @@ def _cancel_behind(tx: Tx, row: Held, *, now: int, lanes: Lanes, react: Reaction
 
 
 def _behind(tx: Tx, row: Held) -> list[tuple[Any, ...]]:
-    """(job, serial value, at) of the open jobs that wait for this one."""
-    return tx.query(Q.waiting_for, {"job": row.id}) if row.linked else []
+    """(job, serial value, at) of the open jobs that wait for this one; the values under lock."""
+    found = tx.query(Q.waiting_for, {"job": row.id}) if row.linked else []
+    # Most are locked already; not those of jobs that came meanwhile, or wait further down a chain.
+    _lock_serials(tx, {serial for _, serial, _ in found if serial is not None})
+    return found
 
 
 def wake_serials(tx: Tx, serials: Sequence[str]) -> None:
