@@ -242,10 +242,10 @@ where after = :job and state = 'open' and after is not null
 order by id
 
 -- name: serials_behind
--- Serial values of what waits for these jobs.
-select distinct serial from duework_job
+-- Serial values of what waits for these jobs. Those without one are left to the caller: a planner
+-- that heard of it would walk through the index of serial values instead.
+select serial from duework_job
 where after in (select value from json_each(:ids)) and state = 'open' and after is not null
-  and serial is not null
 
 -- name: key_taken
 select id from duework_job

@@ -107,7 +107,8 @@ def held_in_turn(tx: Tx, ids: list[int] | list[JobId]) -> dict[int, Held]:
     rows = held(tx, ids, lock=False).values()
     serials = {row.serial for row in rows if row.serial is not None}
     if linked := [row.id for row in rows if row.linked]:
-        serials.update(serial for (serial,) in tx.query(Q.serials_behind, {"ids": linked}))
+        behind = tx.query(Q.serials_behind, {"ids": linked})
+        serials.update(serial for (serial,) in behind if serial is not None)
     _lock_serials(tx, serials)
     return held(tx, ids)
 
@@ -161,7 +162,8 @@ def _ended(
             state = _write(tx, row, ended, now=now, lanes=lanes, react=react)
             if (monotonic() - started) * 1000 > EFFECT_LIMIT_MS:
                 raise DatabaseError(f"its effects took more than {EFFECT_LIMIT_MS} ms")
-    except Retryable:
+    except (Retryable, RecursionError, MemoryError):
+        # Out of stack or memory, writing the other ending here would run out of it again.
         raise
     except THEIRS as error:
         if ending.fallback is None:
