@@ -160,3 +160,44 @@ def test_purging_a_failed_job_cancels_what_waits_for_it(kernel: Kernel) -> None:
     assert [row.id for row in kernel.rows()] == [second.id]
     assert kernel.row(second.id).state == "cancelled"
     assert kernel.read("select * from duework_attempt") == []
+
+
+LINKS = 2000
+
+
+def chain(kernel: Kernel, links: int) -> list[int]:
+    """Jobs of which each waits for the one before it."""
+
+    def verb(tx: Tx) -> list[int]:
+        made: list[int] = []
+        for _ in range(links):
+            new = kernel.new(after=made[-1] if made else None)
+            answers = jobs.enqueue(tx, [new], ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)  # type: ignore[arg-type]
+            made.append(answers[0].id)
+        return made
+
+    made: list[int] = kernel.run(verb)
+    return made
+
+
+def test_a_chain_longer_than_a_stack_is_deep_is_cancelled_from_its_head(kernel: Kernel) -> None:
+    made = chain(kernel, LINKS)
+
+    assert kernel.cancel(made[0]) == ["cancelled"]
+
+    assert [row.state for row in kernel.rows()] == ["cancelled"] * LINKS
+    assert [event.job for event in kernel.reacted] == made
+
+
+def test_a_reaction_that_fails_along_a_chain_takes_back_its_own_row_and_no_other(
+    kernel: Kernel,
+) -> None:
+    made = chain(kernel, 30)
+    kernel.on_react = lambda _, row, __: _raise() if row.id == made[9] else None
+
+    kernel.cancel(made[0])
+
+    rows = kernel.rows()
+    assert {row.state for row in rows} == {"cancelled"}
+    assert [row.id for row in rows if "a reaction to that failed" in str(row.error)] == [made[9]]
+    assert [event.job for event in kernel.reacted] == made

@@ -360,3 +360,19 @@ def test_error_texts_are_bounded_in_the_row_and_in_the_history(kernel: Kernel) -
     [line] = kernel.read("select error from duework_attempt")
     assert len(stored) == len(line.error) == settling.ERROR_LIMIT
     assert stored.endswith("…")
+
+
+@pytest.mark.parametrize("error", [RecursionError, MemoryError])
+def test_no_other_ending_is_written_where_stack_or_memory_ran_out(
+    kernel: Kernel, error: type[Exception]
+) -> None:
+    [job] = kernel.enqueue(kernel.new())
+
+    def run_out(*_: object) -> None:
+        raise error("no more")
+
+    kernel.on_react = run_out
+
+    with pytest.raises(error):
+        kernel.cancel(job.id)
+    assert kernel.row(job.id).state == "open"

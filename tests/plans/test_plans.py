@@ -57,6 +57,7 @@ ONE: dict[str, dict[str, Any]] = {
     "key_taken": {"task": "known", "key": "k"},
     "serial_head": {"serial": "s"},
     "waiting_for": {"job": 5},
+    "serials_behind": {"ids": [1, 2, 3]},
     "state_of": {"id": 5},
     "over": {"now": START, "wanted": 1000},
     "of_lane": {"lane": KNOWN, "wanted": 1000},

@@ -65,7 +65,7 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
     room = _Room(tx, want, open_lanes)
     taken: list[Claimed] = []
     hungry: set[str] = set()
-    emptied = raced = False
+    short: set[int] = set()
     for lane in open_lanes:
         pool = want.pools[lane.name.task]
         wanted = room.left(lane, pool)
@@ -86,16 +86,18 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
         room.take(lane, pool, len(rows))
         if len(rows) < wanted:
             hungry.discard(pool)
-            emptied = True
-        raced = raced or not rows
+            short.add(lane.id)
         taken += _claimed(rows, lane)
     fresh = _drop_expired(tx, taken, want, now=now, lanes=lanes, react=react)
     # What was dropped has left its slot free, and may have released others.
     hungry.update(want.pools[job.task] for job in set(taken).difference(fresh))
     # Behind the jobs that were taken there may be later ones.
-    next_due = _next_due(tx, lanes.all(tx) if emptied else everything, want, now)
-    if raced:
-        # Its first job was due and is being claimed by a transaction whose lease cannot be seen yet.
+    if short:
+        everything = lanes.all(tx)
+    next_due = _next_due(tx, everything, want, now)
+    if any(lane.id in short for lane in _admissible(everything, want, now)):
+        # A due job was passed over: a transaction that has not ended yet has it under lock, to
+        # claim it or for another reason, and nobody rings if that is undone.
         next_due = min(next_due, now + SOON_MS)
     return Claim(fresh, next_due, frozenset(hungry))
 

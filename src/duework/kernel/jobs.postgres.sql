@@ -8,16 +8,11 @@ select * from unnest(:id::bigint[], :lane::bigint[], :task::text[], :key::text[]
                      :at::bigint[], :linked::smallint[], :payload::text[], :checksum::bigint[],
                      :expires::bigint[], :serial::text[], :after::bigint[], :owner::text[])
 
--- name: new_lane
--- Differs: two processes may make lanes at once, so the next number comes from under a lock.
-with turn as materialized (select pg_advisory_xact_lock(748329002))
-insert into duework_lane (id, queue, task, priority, tier, share, alone, due)
-select (select coalesce(max(id), 0) + 1 from duework_lane),
-       :queue, :task, :priority, :tier, :share, :alone,
-       case when exists (select 1 from duework_pause where queue in (:queue, '*'))
-            then :forever::bigint else 0 end
-from turn
-on conflict do nothing
+-- name: lock_lane_births
+-- Differs: two processes may do so at once. A lane that is not committed cannot be paused or resumed
+-- by others, nor does it know of their pauses. A statement of its own, since the next one must see
+-- what was committed while this one waited.
+select pg_advisory_xact_lock(748329002)
 
 -- name: lock_serials
 -- Differs: enqueue and settle of one serial value must not overlap. Sorted by the caller.

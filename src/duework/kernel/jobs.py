@@ -15,10 +15,17 @@ from duework.codec import checksum
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
 from duework.ids import Ids
-from duework.kernel.job import DAY, Enqueued, Held, JobId, NewJob, Reaction
+from duework.kernel.job import DAY, Enqueued, JobId, NewJob, Reaction
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.report import storable
-from duework.kernel.settle import cancel_waiting, held, serial_busy, waits, wake_serials
+from duework.kernel.settle import (
+    cancel_waiting,
+    held,
+    held_in_turn,
+    serial_busy,
+    waits,
+    wake_serials,
+)
 
 # The most rows that one transaction of an operator's verb touches.
 CHUNK = 1000
@@ -124,7 +131,7 @@ def cancel(
 
     Returns for each job 'cancelled', 'cancelling', or the state it had already.
     """
-    rows = _locked(tx, wanted)
+    rows = held_in_turn(tx, list(wanted))
     answers: list[str] = []
     spread = False
     for identifier in wanted:
@@ -152,7 +159,7 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
 
     A job that is open stays as it is. Reviving onto a key that another open job holds is a Conflict.
     """
-    rows = _locked(tx, wanted)
+    rows = held_in_turn(tx, list(wanted))
     answers: list[str] = []
     for identifier in wanted:
         row = rows.get(identifier)
@@ -183,14 +190,6 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
         row.state = "open"
         answers.append("revived")
     return answers
-
-
-def _locked(tx: Tx, wanted: Sequence[int]) -> dict[int, Held]:
-    """Rows under lock; serial values first, as everywhere."""
-    rows = held(tx, list(wanted), lock=False)
-    if serials := sorted({row.serial for row in rows.values() if row.serial is not None}):
-        tx.query(Q.lock_serials, {"serials": serials})
-    return held(tx, list(wanted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +224,7 @@ def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
 
 def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: Reaction) -> int:
     """Delete settled jobs for good; what waits for one of them is cancelled."""
-    rows = _locked(tx, wanted)
+    rows = held_in_turn(tx, list(wanted))
     gone = [row for row in rows.values() if row.state != "open"]
     for row in gone:
         for waiting, *_ in tx.query(Q.waiting_for, {"job": row.id}):

@@ -7,6 +7,10 @@ from duework_lane
 where queue = :queue and task = :task and priority = :priority
   and tier = :tier and share = :share and alone = :alone
 
+-- name: lock_lane_births
+-- Lanes are made, paused and resumed by one transaction at a time; SQLite has no other way.
+select 1 where false
+
 -- name: new_lane
 -- A lane of a paused queue is born paused. Does nothing if somebody else was first.
 insert into duework_lane (id, queue, task, priority, tier, share, alone, due)
@@ -236,6 +240,12 @@ where id = :job and state = 'open'
 select id, serial, at from duework_job
 where after = :job and state = 'open' and after is not null
 order by id
+
+-- name: serials_behind
+-- Serial values of what waits for these jobs. Those without one are left to the caller: a planner
+-- that heard of it would walk through the index of serial values instead.
+select serial from duework_job
+where after in (select value from json_each(:ids)) and state = 'open' and after is not null
 
 -- name: key_taken
 select id from duework_job

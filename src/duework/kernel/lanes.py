@@ -42,8 +42,10 @@ class Lanes:
         if (known := self._known.get(name)) is not None:
             return known
         values = msgspec.structs.asdict(name)
-        while not (rows := tx.query(Q.lane_ids, values)):
-            tx.query(Q.new_lane, {**values, "forever": FOREVER})
+        if not (rows := tx.query(Q.lane_ids, values)):
+            tx.query(Q.lock_lane_births, {})
+            while not (rows := tx.query(Q.lane_ids, values)):
+                tx.query(Q.new_lane, {**values, "forever": FOREVER})
         number = int(rows[0][-1])
         tx.after_commit.append(partial(self._remember, name, number))
         return number
@@ -76,11 +78,13 @@ class Lanes:
 
 def pause(tx: Tx, queue: str) -> None:
     """Admit no more jobs of a queue, or of all ('*'); what runs goes on."""
+    tx.query(Q.lock_lane_births, {})
     tx.query(Q.pause, {"queue": queue})
     tx.query(Q.pause_lanes, {"queue": queue, "forever": FOREVER})
 
 
 def resume(tx: Tx, queue: str) -> None:
+    tx.query(Q.lock_lane_births, {})
     tx.query(Q.resume, {"queue": queue})
     tx.query(Q.resume_lanes, {"queue": queue, "forever": FOREVER})
 

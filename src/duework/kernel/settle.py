@@ -9,6 +9,7 @@ written. This is the only place that maps an ending to a row.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,6 +102,22 @@ def held(tx: Tx, ids: list[int] | list[JobId], *, lock: bool = True) -> dict[int
     return {row[0]: Held(*row) for row in tx.query(statement, {"ids": ids})}
 
 
+def held_in_turn(tx: Tx, ids: list[int] | list[JobId]) -> dict[int, Held]:
+    """Rows under lock, after the serial values that their ending may wake, as everywhere."""
+    rows = held(tx, ids, lock=False).values()
+    serials = {row.serial for row in rows if row.serial is not None}
+    if linked := [row.id for row in rows if row.linked]:
+        behind = tx.query(Q.serials_behind, {"ids": linked})
+        serials.update(serial for (serial,) in behind if serial is not None)
+    _lock_serials(tx, serials)
+    return held(tx, ids)
+
+
+def _lock_serials(tx: Tx, serials: set[str]) -> None:
+    if serials:
+        tx.query(Q.lock_serials, {"serials": sorted(serials)})
+
+
 def _settle_slowly(
     tx: Tx,
     endings: Sequence[Ending],
@@ -111,10 +128,7 @@ def _settle_slowly(
     react: Reaction,
 ) -> None:
     ids = sorted(e.id for e in endings)
-    peek = held(tx, ids, lock=False)
-    if serials := sorted({row.serial for row in peek.values() if row.serial is not None}):
-        tx.query(Q.lock_serials, {"serials": serials})
-    rows = held(tx, ids)
+    rows = held_in_turn(tx, ids)
     for ending in sorted(endings, key=lambda e: e.id):
         row = rows.get(ending.id)
         if row is None or not _still_ours(row, ending):
@@ -128,17 +142,28 @@ def _settle_slowly(
 def _settle_one(
     tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: Reaction
 ) -> Ending:
+    """End one attempt, and cancel what waited for it if it is cancelled."""
+    ended, state = _ended(tx, row, ending, now=now, lanes=lanes, react=react)
+    if state == "cancelled":
+        _cancel_behind(tx, row, now=now, lanes=lanes, react=react)
+    return ended
+
+
+def _ended(
+    tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: Reaction
+) -> tuple[Ending, State]:
+    """The same for its own row alone: the ending that was written, and the row's new state."""
     if not ending.effects and not ending.watched:
-        apply(tx, row, ending, now=now, lanes=lanes, react=react)
-        return ending
+        return ending, _write(tx, row, ending, now=now, lanes=lanes, react=react)
     started = monotonic()
     try:
         with tx.savepoint(EFFECT_LIMIT_MS):
             ended = _with_effects(tx, ending)
-            apply(tx, row, ended, now=now, lanes=lanes, react=react)
+            state = _write(tx, row, ended, now=now, lanes=lanes, react=react)
             if (monotonic() - started) * 1000 > EFFECT_LIMIT_MS:
                 raise DatabaseError(f"its effects took more than {EFFECT_LIMIT_MS} ms")
-    except Retryable:
+    except (Retryable, RecursionError, MemoryError):
+        # Out of stack or memory, writing the other ending here would run out of it again.
         raise
     except THEIRS as error:
         if ending.fallback is None:
@@ -147,11 +172,11 @@ def _settle_one(
         if ended.watched and ended.kind != ending.kind:
             # It ends in another way now, to which reactions may be another matter.
             last = ended.but(fallback=lambda _: ended.but(watched=False))
-            return _settle_one(tx, row, last, now=now, lanes=lanes, react=react)
+            return _ended(tx, row, last, now=now, lanes=lanes, react=react)
         # Unobserved: whatever failed must not fail again here.
         ended = ended.but(watched=False)
-        apply(tx, row, ended, now=now, lanes=lanes, react=react)
-    return ended
+        state = _write(tx, row, ended, now=now, lanes=lanes, react=react)
+    return ended, state
 
 
 def watched(ending: Ending) -> Ending:
@@ -167,8 +192,11 @@ def watched(ending: Ending) -> Ending:
 
 def cancel_waiting(tx: Tx, row: Held, why: str, *, now: int, lanes: Lanes, react: Reaction) -> None:
     """End a job that nobody runs."""
-    ending = watched(Ending(row.id, row.fence, 0, "cancelled", error=why))
-    _settle_one(tx, row, ending, now=now, lanes=lanes, react=react)
+    _settle_one(tx, row, _unrun(row, why), now=now, lanes=lanes, react=react)
+
+
+def _unrun(row: Held, why: str) -> Ending:
+    return watched(Ending(row.id, row.fence, 0, "cancelled", error=why))
 
 
 def _with_effects(tx: Tx, ending: Ending) -> Ending:
@@ -182,6 +210,12 @@ def _with_effects(tx: Tx, ending: Ending) -> Ending:
 
 def apply(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: Reaction) -> None:
     """Write an ending to its row, which the caller holds under lock, and what follows from it."""
+    if _write(tx, row, ending, now=now, lanes=lanes, react=react) == "cancelled":
+        _cancel_behind(tx, row, now=now, lanes=lanes, react=react)
+
+
+def _write(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: Reaction) -> State:
+    """The row, its reaction, and what may be claimed now; returns the row's new state."""
     ending = _as_wished(row, ending)
     if ending.kind in {"retry", "failed", "crashed", "lost"}:
         _record(tx, row, ending, now=now, lanes=lanes)
@@ -195,10 +229,11 @@ def apply(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: R
     final = ending.kind if ending.kind in {"done", "failed", "cancelled"} else state
     if ending.watched and final != "open":
         react(tx, row, ending.but(kind=final))
-    if state != "open":
-        if row.serial is not None:
-            wake_serials(tx, [row.serial])
-        _tell_waiting(tx, row, state, now=now, lanes=lanes, react=react)
+    if state != "open" and row.serial is not None:
+        wake_serials(tx, [row.serial])
+    if state == "done":
+        _release_behind(tx, row)
+    return state
 
 
 def _record(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> None:
@@ -281,24 +316,43 @@ def _solitary(name: LaneName) -> LaneName:
     return msgspec.structs.replace(name, alone=1)
 
 
-def _tell_waiting(
-    tx: Tx, row: Held, state: State, *, now: int, lanes: Lanes, react: Reaction
-) -> None:
-    """Jobs that wait for this one: released when it is done, cancelled with it, else left.
-
-    A failed one may be revived and done yet.
-    """
-    if not row.linked or state == "failed":
-        return
-    for identifier, serial, at in tx.query(Q.waiting_for, {"job": row.id}):
-        if state == "cancelled":
-            waiting = held(tx, [identifier])[identifier]
-            why = f"job {row.id}, which it waited for, was cancelled"
-            cancel_waiting(tx, waiting, why, now=now, lanes=lanes, react=react)
-        elif serial is None:
+def _release_behind(tx: Tx, row: Held) -> None:
+    """What waited for a job that is done may be claimed, or has its turn in its serial value."""
+    for identifier, serial, at in _behind(tx, row):
+        if serial is None:
             _release(tx, identifier, at)
         else:
             wake_serials(tx, [serial])
+
+
+def _cancel_behind(tx: Tx, row: Held, *, now: int, lanes: Lanes, react: Reaction) -> None:
+    """What waited for a cancelled job is cancelled too, and what waited for that.
+
+    A list and not a recursion, since a chain may be longer than a stack is deep; and each of them
+    in a savepoint of its own, so that a reaction that fails takes back its own row and no other.
+    A job that has failed cancels nothing: it may be revived and done yet.
+    """
+    cancelled = deque([row])
+    while cancelled:
+        first = cancelled.popleft()
+        why = f"job {first.id}, which it waited for, was cancelled"
+        for identifier, *_ in _behind(tx, first):
+            waiting = held(tx, [identifier]).get(identifier)
+            # A reaction to one of the others may have ended it, or let it wait for nobody.
+            if waiting is None or waiting.state != "open":
+                continue
+            ending = _unrun(waiting, why)
+            _, state = _ended(tx, waiting, ending, now=now, lanes=lanes, react=react)
+            if state == "cancelled":
+                cancelled.append(waiting)
+
+
+def _behind(tx: Tx, row: Held) -> list[tuple[Any, ...]]:
+    """(job, serial value, at) of the open jobs that wait for this one; the values under lock."""
+    found = tx.query(Q.waiting_for, {"job": row.id}) if row.linked else []
+    # Most are locked already; not those of jobs that came meanwhile, or wait further down a chain.
+    _lock_serials(tx, {serial for _, serial, _ in found if serial is not None})
+    return found
 
 
 def wake_serials(tx: Tx, serials: Sequence[str]) -> None:
