@@ -13,6 +13,7 @@ from duework.clock import FOREVER
 from duework.kernel.job import DAY, KEEP, POISON, NewJob
 
 Row = dict[str, Any]
+SOON = 100
 SECOND = 1000
 COLUMNS = (
     *("lane", "task", "key", "state", "due", "at", "fence", "worker", "failures", "crashes"),
@@ -140,7 +141,7 @@ class Model:
     # --- claim, extend, recover
 
     def claim(self, worker: int, tasks: set[str], free: int, limits: dict[str, int]) -> Any:
-        taken, alone, full = [], 1, False
+        taken, alone, full, short = [], 1, False, set()
         room = {
             task: limit
             - sum(1 for row in self.jobs.values() if row["worker"] and row["task"] == task)
@@ -160,6 +161,7 @@ class Model:
                 row |= {"worker": worker, "fence": row["fence"] + 1, "due": self.now + self.lease}
             taken += sorted((self.jobs[job]["at"], job) for job in found)
             full = full or len(found) == max(0, wanted)
+            short |= {name} if len(found) < wanted else set()
         late = [j for _, j in taken if (self.jobs[j]["expires"] or FOREVER) <= self.now]
         for job in sorted(late):
             self._end(job, "cancelled", error="it expired before it could start", keep=KEEP)
@@ -170,6 +172,8 @@ class Model:
         ]
         leases = [max(row["due"], self.now + 1) for row in self.jobs.values() if row["worker"]]
         later = min([when for when in heads if when > self.now] + leases, default=FOREVER)
+        if short & set(self._ready(tasks)):
+            later = min(later, self.now + SOON)
         # Where slots or limits ran out, it is their end that says when to look again.
         return [
             (j, self.jobs[j]["fence"]) for _, j in taken if j not in late
@@ -267,7 +271,9 @@ class Model:
             row |= {"due": self.now, "failures": 0, "crashes": 0, "payload": row["again"]}
         elif state != "open":
             row |= {"settled": self.now, "due": FOREVER if keep is None else self.now + keep}
-        row |= {"state": state, "worker": None, "again": None, "marked": None}
+        if final != "open":
+            row["again"] = None
+        row |= {"state": state, "worker": None, "marked": None}
         if watched and final != "open":
             self.events.append((job, final))
         if state != "open":
