@@ -162,6 +162,19 @@ def test_purging_a_failed_job_cancels_what_waits_for_it(kernel: Kernel) -> None:
     assert kernel.read("select * from duework_attempt") == []
 
 
+def test_purging_a_done_job_leaves_what_came_after_it_alone(kernel: Kernel) -> None:
+    [first] = kernel.enqueue(kernel.new())
+    [second] = kernel.enqueue(kernel.new(after=first.id))
+    [held] = kernel.claim("greet")
+    kernel.settle(kernel.done(held))
+
+    def purge(tx: Tx) -> int:
+        return jobs.purge(tx, [first.id], now=kernel.now, lanes=kernel.lanes, react=kernel.react)
+
+    assert kernel.run(purge) == 1
+    assert [each.id for each in kernel.claim("greet")] == [second.id]
+
+
 LINKS = 2000
 
 

@@ -227,7 +227,9 @@ def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: React
     rows = held_in_turn(tx, list(wanted))
     gone = [row for row in rows.values() if row.state != "open"]
     for row in gone:
-        for waiting, *_ in tx.query(Q.waiting_for, {"job": row.id}):
+        # What came after a done job has been released, and what came after a cancelled one cancelled.
+        behind = tx.query(Q.waiting_for, {"job": row.id}) if row.state == "failed" else []
+        for waiting, *_ in behind:
             why = f"job {row.id}, which it waited for, was purged"
             cancel(tx, [waiting], why=why, now=now, lanes=lanes, react=react)
     _delete(tx, [row.id for row in gone])
