@@ -13,7 +13,6 @@ from duework.clock import FOREVER
 from duework.kernel.job import DAY, KEEP, POISON, NewJob
 
 Row = dict[str, Any]
-SOON = 100
 SECOND = 1000
 COLUMNS = (
     *("lane", "task", "key", "state", "due", "at", "fence", "worker", "failures", "crashes"),
@@ -172,9 +171,9 @@ class Model:
         ]
         leases = [max(row["due"], self.now + 1) for row in self.jobs.values() if row["worker"]]
         later = min([when for when in heads if when > self.now] + leases, default=FOREVER)
-        if short & set(self._ready(tasks)):
-            later = min(later, self.now + SOON)
-        # Where slots or limits ran out, it is their end that says when to look again.
+        # Where slots or limits ran out, it is their end that says when to look again; and where a
+        # lane is still due because a job that came too late made room, the claim asks for more.
+        full = full or bool(short & set(self._ready(tasks)))
         return [
             (j, self.jobs[j]["fence"]) for _, j in taken if j not in late
         ], None if full else later

@@ -391,7 +391,8 @@ def snapshot(kernel: Kernel) -> dict[str, Any]:
             "once": [tuple(row) for row in tx.read(ONCE)],
             "lanes": [tuple(row) for row in tx.read(LANES)],
             "paused": [row[0] for row in tx.read(PAUSED)],
-            "events": [(event.job, event.kind) for event in kernel.reacted],
+            # In which order a cascade reacts within one call is not promised.
+            "events": sorted((event.job, event.kind) for event in kernel.reacted),
         }
 
 
@@ -405,7 +406,7 @@ def snapshot_of_model(model: Model) -> dict[str, Any]:
         "once": [(*name, *rest) for name, rest in sorted(model.once.items())],
         "lanes": [(*name, lane["id"], lane["due"]) for name, lane in model.lanes.items()],
         "paused": sorted(model.paused),
-        "events": model.events,
+        "events": sorted(model.events),
     }
 
 
