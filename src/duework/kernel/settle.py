@@ -219,14 +219,13 @@ def _write(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: 
     ending = _as_wished(row, ending)
     if ending.kind in {"retry", "failed", "crashed", "lost"}:
         _record(tx, row, ending, now=now, lanes=lanes)
-    change = _changed(tx, row, ending, now=now, lanes=lanes)
+    final, change = _changed(tx, row, ending, now=now, lanes=lanes)
     state: State = change[0]
     if state != "open" and ending.keep == 0 and not _is_waited_for(tx, row, state):
         tx.query(Q.delete_attempts, {"ids": [row.id]})
         tx.bulk(Q.delete, [(row.id,)])
     else:
         tx.bulk(Q.rewrite, [(*change, row.id)])
-    final = ending.kind if ending.kind in {"done", "failed", "cancelled"} else state
     if ending.watched and final != "open":
         react(tx, row, ending.but(kind=final))
     if state != "open" and row.serial is not None:
@@ -260,8 +259,10 @@ def _alone(tx: Tx, row: Held, ending: Ending, lanes: Lanes) -> bool:
     return ending.alone or bool(lanes.name(tx, row.lane).alone)
 
 
-def _changed(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> tuple[Any, ...]:
-    """The row's new values, in the order of the `rewrite` statement."""
+def _changed(
+    tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes
+) -> tuple[State, tuple[Any, ...]]:
+    """How it ended, and the row's new values in the order of the `rewrite` statement."""
     state: State = "open"
     due, lane, failures, crashes = ending.due, row.lane, row.failures, row.crashes
     result, error, settled = row.result, row.error, None
@@ -282,13 +283,14 @@ def _changed(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> tu
         case "crashed":
             state, due, lane, crashes = _after_crash(tx, row, ending, now=now, lanes=lanes)
             error = ending.error
+    final = state
     if state != "open":
         due, settled = _until(now, ending.keep), now
         if row.again is not None:
             # A second enqueue asked for another run while this one was under way.
             state, due, settled, failures, crashes, progress = "open", now, None, 0, 0, None
             payload, check, again = row.again, checksum(row.id, row.task, row.again), None
-    return (
+    return final, (
         *(state, due, lane, failures, crashes, result, _short(error)),
         *(payload, check, again, progress, settled),
     )
