@@ -117,8 +117,8 @@ class App(Tasks):
     def _add_housekeeping(self) -> None:
         def prune() -> Snooze:
             """Delete settled rows whose retention is over; due again by itself."""
-            report = prune_round(self.engine, PRUNE_CHUNKS)
-            return Snooze(0 if report.chunks >= PRUNE_CHUNKS else PRUNE_EVERY_MS / 1000)
+            taken = prune_round(self.engine, PRUNE_CHUNKS)
+            return Snooze(0 if taken >= PRUNE_CHUNKS else PRUNE_EVERY_MS / 1000)
 
         chosen = Policy(queue=OWN_QUEUE, immortal=True, keep=0)
         self.registry.add(Definition(PRUNE_TASK, prune, chosen))

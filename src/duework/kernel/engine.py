@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import logging
 import random
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
 
 from duework.clock import Clock, SystemClock
 from duework.db.database import Database, Tx
@@ -66,7 +63,6 @@ class Engine:
         self.enqueue: Callable[[Tx, list[NewJob]], Sequence[Enqueued]] = self._enqueue
         self.cancel: Callable[[Tx, list[tuple[int, str]]], Sequence[str]] = self._cancel
         self.revive: Callable[[Tx, list[int]], Sequence[str]] = self._revive
-        self._local = threading.local()
 
     def _enqueue(self, tx: Tx, new: list[NewJob]) -> Sequence[Enqueued]:
         now = self.clock.now()
@@ -94,6 +90,7 @@ class Engine:
 
     def purge(self, tx: Tx, wanted: list[int]) -> Sequence[int]:
         count = jobs.purge(tx, wanted, now=self.clock.now(), lanes=self.lanes, react=self.react)
+        self.ring_after(tx)
         return [count]
 
     def purge_queue(self, tx: Tx, queues: list[str]) -> Sequence[int]:
@@ -144,26 +141,13 @@ class Engine:
                 logger.exception("a hook failed")
 
 
-@dataclass(slots=True)
-class PruneReport:
-    """What a round of pruning did."""
+def prune_round(engine: Engine, chunks: int) -> int:
+    """Delete settled rows whose retention is over, a small transaction each; the chunks it took."""
 
-    rows: int = 0
-    chunks: int = field(default=0)
-
-
-def prune_round(engine: Engine, chunks: int) -> PruneReport:
-    """Delete settled rows whose retention is over, a small transaction at a time."""
-    report = PruneReport()
-
-    def chunk(tx: Tx, items: list[Any]) -> Sequence[int]:
+    def chunk(tx: Tx, items: list[None]) -> Sequence[int]:
         return [jobs.prune(tx, now=engine.clock.now()) for _ in items]
 
-    verb = partial(chunk)
-    while report.chunks < chunks:
-        deleted = engine.writer.call(verb, [None], patience=None)[0]
-        report.rows += deleted
-        report.chunks += 1
-        if deleted < jobs.CHUNK:
-            break
-    return report
+    for done in range(1, chunks + 1):
+        if engine.writer.call(chunk, [None], patience=None)[0] < jobs.CHUNK:
+            return done
+    return chunks

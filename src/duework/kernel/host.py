@@ -33,10 +33,6 @@ class WorkerHost:
         with self._engine.database.reading() as tx:
             return tx.read(sql, **values)
 
-    def new_job(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NewJob:
-        job: NewJob = task.using()._new_job(args, kwargs, self.now())  # noqa: SLF001 - ours
-        return job
-
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect:
         def enqueue(tx: Tx) -> None:
             self._engine.enqueue(tx, list(jobs))

@@ -267,10 +267,6 @@ class _Pipe:
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None:  # noqa: ARG002 - the parent knows
         self._ask("progress", done=done, total=total, note=note)
 
-    def new_job(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NewJob:
-        job: NewJob = task.using()._new_job(args, kwargs, self.now())  # noqa: SLF001 - ours
-        return job
-
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect:
         return _Jobs(list(jobs))
 

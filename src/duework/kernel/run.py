@@ -25,8 +25,6 @@ class Host(Protocol):
 
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None: ...
 
-    def new_job(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NewJob: ...
-
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect: ...
 
     def transaction(self, tx: Tx) -> Any: ...
@@ -101,7 +99,7 @@ class Run:
 
     def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> None:
         """Enqueue with the settle, or not at all. `task` may be `task.using(…)`."""
-        self._add(self._host.new_job(task, args, kwargs))
+        self._add(task.using()._new_job(args, kwargs, self._host.now()))  # noqa: SLF001 - ours
 
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""
