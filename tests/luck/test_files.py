@@ -91,6 +91,15 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.fixture
+def loaded(tmp_path: Path) -> None:
+    """All that is loaded when first used: another user may not be able to read the package."""
+    warm = made(tmp_path / "warm.db")
+    enqueue(warm)
+    warm.close()
+
+
+@pytest.mark.usefixtures("loaded")
 def test_a_folder_that_may_not_be_written_is_named_with_the_user(folder: Path) -> None:
     folder.chmod(0o555)
 
@@ -101,6 +110,7 @@ def test_a_folder_that_may_not_be_written_is_named_with_the_user(folder: Path) -
     folder.chmod(0o755)
 
 
+@pytest.mark.usefixtures("loaded")
 def test_a_file_that_may_not_be_written_is_named_with_the_user(folder: Path) -> None:
     path = folder / "work.db"
     with as_nobody():

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ class Steps:
     migrations: tuple[Migration, ...]
 
 
+@lru_cache(maxsize=2)
 def kernel_steps(kind: str) -> Steps:
     return Steps(KERNEL, _read(resources.files("duework.db") / "migrations" / kind))
 
