@@ -532,10 +532,14 @@ class Disk:
         self._filler = folder / "filler"
         self._mounted = mounted
         self._limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+        self._reader: apsw.Connection | None = None
 
     def fill(self) -> None:
         if not self._mounted:
-            # No file may grow any more: not a full disk, but as good as one.
+            # No file may grow any more: not a full disk, but as good as one, as long as somebody
+            # reads: a checkpoint would else let the log start again from its beginning.
+            self._reader = apsw.Connection(str(self.path))
+            self._reader.execute("begin; select count(*) from duework_job")
             wal = Path(f"{self.path}-wal")
             size = max(wal.stat().st_size, self.path.stat().st_size)
             resource.setrlimit(resource.RLIMIT_FSIZE, (size + LEFT, self._limit[1]))
@@ -554,6 +558,9 @@ class Disk:
             self._filler.unlink(missing_ok=True)
         else:
             resource.setrlimit(resource.RLIMIT_FSIZE, self._limit)
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
 
 @pytest.fixture(params=["full disk", "file size limit"])
