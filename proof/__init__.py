@@ -1,0 +1,1 @@
+"""What the engine survives, shown exhaustively: `make proof` writes PROOF.md from these sections."""
