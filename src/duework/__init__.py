@@ -10,6 +10,7 @@ from duework.errors import (
     InvalidArguments,
     LeaseLost,
     NotFound,
+    ObjectTooLarge,
     PayloadTooLarge,
     SchemaMismatch,
     TaskNotFound,
@@ -29,6 +30,8 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
+from duework.shapes.object_handle import ObjectHandle, ObjectInfo
+from duework.shapes.objects import DurableObject
 from duework.task import Task
 
 __all__ = [
@@ -39,6 +42,7 @@ __all__ = [
     "Check",
     "Conflict",
     "DatabaseError",
+    "DurableObject",
     "Error",
     "Exponential",
     "Fail",
@@ -48,6 +52,9 @@ __all__ = [
     "Job",
     "LeaseLost",
     "NotFound",
+    "ObjectHandle",
+    "ObjectInfo",
+    "ObjectTooLarge",
     "Part",
     "PayloadTooLarge",
     "Queue",

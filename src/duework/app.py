@@ -38,6 +38,7 @@ from duework.kernel.tasks import Definition, Policy, Registry, check_count, chec
 from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
 from duework.part import Part, Tasks, define
+from duework.shapes.objects import Objects
 from duework.task import Task
 from duework.twins import averb
 
@@ -47,7 +48,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks):
+class App(Tasks, Objects):
     """Durable work on one database."""
 
     def __init__(
@@ -81,6 +82,7 @@ class App(Tasks):
         self._engine: Engine | None = None
         self._opening = threading.Lock()
         self._closed = False
+        Objects.__init__(self)
         self._add_housekeeping()
 
     @property
@@ -103,6 +105,7 @@ class App(Tasks):
             self._parts.append(part)
         for definition in part.bind(self):
             self.registry.add(definition)
+        part.bind_objects(self)
         if self._engine is not None:
             database = self._engine.database
             migrate.migrate(database, self.schema_steps(database.kind))
@@ -348,6 +351,7 @@ class App(Tasks):
 
     def worker(self, queues: set[str] | None = None) -> Worker:
         """A worker for this process; `await worker.run()`."""
+        self.find_objects()
         engine = self.engine
         engine.database.reserve()
         self._arm_housekeeping(engine)

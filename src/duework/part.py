@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
+from duework.shapes.objects import PartObjects
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def define(function: Callable[..., Any], options: dict[str, Any], prefix: str = 
     return Definition(prefix + name, function, policy(chosen))
 
 
-class Part(Tasks):
+class Part(Tasks, PartObjects):
     """Tasks and tables under one name; `app.include(part)` brings them to life."""
 
     def __init__(self, name: str, tables: str | Path | None = None) -> None:

@@ -33,10 +33,11 @@ MAY_IMPORT = {
     "twins": "",
     "handles": "kernel twins errors clock codec durations",
     "task": "handles kernel errors clock durations",
-    "part": "task kernel",
-    "admin": "handles kernel db twins errors clock durations",
-    "app": "admin part task handles kernel twins db errors clock ids durations",
-    "__init__": "app admin part task handles kernel errors",
+    "shapes": "task kernel db twins errors clock durations",
+    "part": "task kernel shapes",
+    "admin": "handles kernel shapes db twins errors clock durations",
+    "app": "admin part task handles kernel shapes twins db errors clock ids durations",
+    "__init__": "app admin part task handles kernel shapes errors",
     "observe": "duework app handles kernel errors clock durations",
     "testing": "duework app handles kernel db errors clock ids durations",
     "cli": "duework app observe handles kernel db errors clock durations testing",
@@ -65,6 +66,8 @@ BORDERS = {
     "kernel/report.py": 1,  # an error whose text cannot be had
     "kernel/tasks.py": 1,  # annotations that cannot be read
     "kernel/worker.py": 2,  # a turn that failed for whatever reason
+    "shapes/object_cell.py": 1,  # a method of an object
+    "shapes/object_host.py": 3,  # a commit, a load or a method: whoever waits is told
     "testing.py": 1,  # undone, raised again
 }
 
