@@ -31,6 +31,8 @@ WORDS = [
     "queue",
     "lane",
     "worker",
+    "object",
+    "alarm",
 ]
 
 

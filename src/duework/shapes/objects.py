@@ -284,6 +284,10 @@ class Objects:
     def _leases(self) -> Leases:
         return self._objects_runtime()[2]
 
+    def forget_objects(self) -> None:
+        """Lose what is in memory of them, as a process does that ends."""
+        self._runtime = None
+
     def _objects_runtime(self) -> tuple[Engine, Host, Leases]:
         """What runs objects on the present engine; a new engine begins with nothing in memory."""
         engine, runtime = self.engine, self._runtime
