@@ -15,10 +15,16 @@ from duework.errors import UsageError
 from duework.kernel.engine import Engine
 from duework.kernel.job import NewJob
 from duework.shapes.object_kind import Kind
+from duework.shapes.object_pages import packed, unpacked
 from duework.shapes.object_store import Alarm, Change, Loaded, Stored
 
 # What an open SQLite connection takes beside its pages, about.
 CONNECTION_BYTES = 150_000
+# Of the cache, for objects that are not open; and what such a one takes beside its pages, about.
+SHELF_SHARE = 4
+SHELVED_BYTES = 1000
+# Packing more than this when it has to make room would hold up whoever needs the room.
+SHELVED_PAGES = 64
 
 
 class Pending:
@@ -162,21 +168,35 @@ class Cell:
 
 
 class Cache:
-    """Objects in memory that nobody uses at the moment, as many bytes of them as allowed."""
+    """Objects in memory that nobody uses at the moment, as many bytes of them as allowed.
+
+    Most of the bytes are for open ones. Those that had to make room stay as packed pages for a while,
+    which take a hundredth of that where they are small.
+    """
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self.limit = limit - limit // SHELF_SHARE
         self.bytes = 0
         self._cells: OrderedDict[tuple[str, str], Cell] = OrderedDict()
+        self._shelf: OrderedDict[tuple[str, str], tuple[Loaded, list[bytes], int]] = OrderedDict()
+        self._shelf_limit = limit // SHELF_SHARE
+        self.shelf_bytes = 0
 
-    def take(self, kind: Kind, key: str) -> Cell | None:
+    def take(self, kind: Kind, key: str) -> Cell | Loaded | None:
+        """The open object, or what is known of it; its version may be an old one."""
         cell = self._cells.pop((kind.name, key), None)
         if cell is not None:
             self.bytes -= cell.cost
-        return cell
+            return cell
+        shelved = self._shelf.pop((kind.name, key), None)
+        if shelved is None:
+            return None
+        base, pages, size = shelved
+        self.shelf_bytes -= size
+        return Loaded(base.id, base.version, base.alarm, unpacked(pages))
 
     def put(self, cell: Cell) -> list[Cell]:
-        """Keep it; returns what has to go for it."""
+        """Keep it; returns those that have to be closed for it."""
         self._cells[cell.kind.name, cell.key] = cell
         self.bytes += cell.cost
         gone = []
@@ -184,7 +204,22 @@ class Cache:
             _, oldest = self._cells.popitem(last=False)
             self.bytes -= oldest.cost
             gone.append(oldest)
+            self._put_away(oldest)
         return gone
+
+    def _put_away(self, cell: Cell) -> None:
+        base = cell.base
+        if not base.id or len(base.pages) > SHELVED_PAGES * PAGE:
+            return
+        starts = range(0, len(base.pages), PAGE)
+        pages = [packed(base.pages[start : start + PAGE]) for start in starts]
+        size = sum(map(len, pages)) + SHELVED_BYTES
+        known = Loaded(base.id, base.version, base.alarm)
+        self._shelf[cell.kind.name, cell.key] = (known, pages, size)
+        self.shelf_bytes += size
+        while self.shelf_bytes > self._shelf_limit:
+            _, (_, _, size) = self._shelf.popitem(last=False)
+            self.shelf_bytes -= size
 
     def __len__(self) -> int:
         return len(self._cells)

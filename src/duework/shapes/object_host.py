@@ -204,9 +204,13 @@ class Host:
         """Take the calls of these lines, and have their objects in memory."""
         works = [Work(line, self._taken(line)) for line in lines]
         with self._lock:
-            for work in works:
-                work.cell = self.cache.take(work.line.kind, work.line.key)
-        missing = [work for work in works if work.cell is None]
+            known = [self.cache.take(work.line.kind, work.line.key) for work in works]
+        for work, found in zip(works, known, strict=True):
+            if isinstance(found, Cell):
+                work.cell = found
+            elif found is not None:
+                self._make(work, found)
+        missing = [work for work in works if work.cell is None and work.error is None]
         if not missing:
             return works
         try:
@@ -218,7 +222,7 @@ class Host:
                 for work in missing:
                     self._put_back(work.line, work.calls)
                 again = [self._loaded([work.line])[0] for work in missing]
-                return [work for work in works if work.cell is not None] + again
+                return [work for work in works if work not in missing] + again
             missing[0].error = error
             return works
         for work, base in zip(missing, bases, strict=True):
