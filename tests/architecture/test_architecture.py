@@ -67,7 +67,7 @@ BORDERS = {
     "kernel/tasks.py": 1,  # annotations that cannot be read
     "kernel/worker.py": 2,  # a turn that failed for whatever reason
     "shapes/object_cell.py": 1,  # a method of an object
-    "shapes/object_host.py": 3,  # a commit, a load or a method: whoever waits is told
+    "shapes/object_host.py": 4,  # a commit, a load or a method: whoever waits is told
     "testing.py": 1,  # undone, raised again
 }
 

@@ -28,6 +28,7 @@ from duework import (
 )
 from duework.db.writer import Writer
 from duework.shapes import object_host, object_store
+from duework.shapes.object_cell import Pending
 from duework.testing import Harness, WorkerCrashed, doomed
 from tests.support.docs import environment
 from tests.support.processes import until
@@ -582,6 +583,7 @@ def test_an_alarm_rings_once_at_its_time(harness: Harness) -> None:
     assert clock.rung().result() == 1
     assert clock.info().alarm is None
     assert harness.app.read("select id from duework_job") == []
+    assert all(finding.violations == 0 for finding in harness.app.admin.verify())
 
 
 def test_an_object_has_one_alarm(harness: Harness) -> None:
@@ -860,19 +862,22 @@ def test_the_lease_of_a_dead_process_ends(harness: Harness, crawl: type[Crawl]) 
 
 
 def test_a_long_async_method_keeps_its_lease(url: str, crawl: type[Crawl]) -> None:
-    app = App(url, lease="150ms")
-    crawl.pause = 0.5
+    one, two = App(url, lease="600ms"), App(url, lease="600ms")
+    one.engine  # noqa: B018 - migrates
+    crawl.pause = 1.2
     try:
-        ends = []
-
-        async def visit() -> None:
-            ends.append(await app.object(crawl, "x").visit())
-
-        asyncio.run(visit())
-        assert ends == [1]
+        thread = threading.Thread(target=one.object(crawl, "x").visit().result)
+        thread.start()
+        until(lambda: crawl.inside)
+        crawl.pause = 0.01
+        two.object(crawl, "x").visit().result()
+        thread.join()
     finally:
         crawl.pause = 0.005
-        app.close()
+        one.close()
+        two.close()
+
+    assert (crawl.most, crawl.runs) == (1, 2)
 
 
 # --- files, lists, parts
@@ -1032,13 +1037,27 @@ def test_a_slow_method_does_not_hold_up_other_objects(harness: Harness) -> None:
 
     async def both() -> None:
         slow = asyncio.ensure_future(_awaited(app.object(Slow, "x").wait()))
-        await asyncio.sleep(0.01)
-        await app.object(Flight, "x").assign("1", "a")
+        flights = [app.object(Flight, f"{n}").assign("1", "a") for n in range(40)]
+        await asyncio.gather(*flights)
         assert not slow.done()
         go.set()
         await slow
 
     asyncio.run(asyncio.wait_for(both(), 10))
+
+
+def test_a_call_after_the_end_is_told_so(app: App) -> None:
+    ba, new = app.object(Flight, "BA117"), app.object(Flight, "BA118")
+    ba.assign("1", "a").result()
+    host = app._object_host  # noqa: SLF001 - as a call that came just before
+    app.close()
+
+    for handle in (ba, new):
+        with pytest.raises(UsageError, match="closed"):
+            handle.seats().result()
+    late = Pending(Flight.seats, (), {}, None)
+    with pytest.raises(UsageError, match="closed"):
+        host.run(app.know_object(Flight), "BA119", late)
 
 
 async def _awaited(call: Any) -> Any:

@@ -37,7 +37,6 @@ BATCH = 64
 TOGETHER = 16
 IMAGES = 64
 BATCH_SECONDS = 0.004
-SLOW_SECONDS = 0.05
 LINE_CALLS = 200
 # After so many lost races a call waits a little before the next.
 PATIENT_TRIES = 3
@@ -78,6 +77,8 @@ class Host:
         self._work = threading.Condition(self._lock)
         self._lines: dict[tuple[str, str], Line] = {}
         self._ready: deque[Line] = deque()
+        # Loaded, and to be run by the next driver that is free.
+        self._loaded: deque[Work] = deque()
         # Connections that are open and of no object at the moment.
         self._images: list[Image] = []
         self._drivers = 0
@@ -150,14 +151,14 @@ class Host:
         """One of our threads: runs lines until there have been none for a while."""
         while True:
             with self._lock:
-                while not self._ready:
+                while not self._ready and not self._loaded:
                     self._idle += 1
                     woken = self._work.wait(IDLE_SECONDS)
                     self._idle -= 1
-                    if not woken and not self._ready:
+                    if not woken and not self._ready and not self._loaded:
                         self._drivers -= 1
                         return
-            self._drive(self._more())
+            self._drive([])
 
     def _drive(self, lines: list[Line], own: threading.Event | None = None) -> None:
         """Run lines, commit, answer, and again for those that lost, until none is left.
@@ -182,27 +183,39 @@ class Host:
 
     def _run(self, lines: list[Line], works: list[Work], *, others: bool) -> None:
         """Run the calls of these lines, and of others that wait, until it is time to commit."""
-        until = monotonic() + BATCH_SECONDS
-        while lines:
-            started = self._loaded(lines)
-            slow = monotonic() + SLOW_SECONDS
-            for place, work in enumerate(started):
-                if others and monotonic() > slow:
-                    # A method takes its time: what waits behind it goes to other drivers.
-                    self._unload(started[place:])
-                    return
-                works.append(work)
+        if not others:
+            works += self._begun(lines)
+            self._load(works)
+            for work in works:
                 self._run_calls(work)
-            lines = self._more() if others and len(works) < BATCH and monotonic() < until else []
+            return
+        until = monotonic() + BATCH_SECONDS
+        while len(works) < BATCH and monotonic() < until:
+            # Loaded together, run one by one by whoever is free: a slow method holds up nobody else.
+            lines = lines or ([] if self._loaded else self._more())
+            if lines:
+                begun, lines = self._begun(lines), []
+                self._load(begun)
+                self._loaded.extend(begun)
+                if len(begun) > 1:
+                    self._hand_over([])
+            try:
+                work = self._loaded.popleft()
+            except IndexError:
+                return
+            works.append(work)
+            self._run_calls(work)
 
     def _more(self) -> list[Line]:
         """A few of the lines that wait."""
         with self._lock:
             return [self._ready.popleft() for _ in range(min(TOGETHER, len(self._ready)))]
 
-    def _loaded(self, lines: list[Line]) -> list[Work]:
-        """Take the calls of these lines, and have their objects in memory."""
-        works = [Work(line, self._taken(line)) for line in lines]
+    def _begun(self, lines: list[Line]) -> list[Work]:
+        return [Work(line, self._taken(line)) for line in lines]
+
+    def _load(self, works: list[Work]) -> None:
+        """Have their objects in memory, or the error."""
         with self._lock:
             known = [self.cache.take(work.line.kind, work.line.key) for work in works]
         for work, found in zip(works, known, strict=True):
@@ -210,24 +223,23 @@ class Host:
                 work.cell = found
             elif found is not None:
                 self._make(work, found)
-        missing = [work for work in works if work.cell is None and work.error is None]
-        if not missing:
-            return works
+        if missing := [work for work in works if work.cell is None and work.error is None]:
+            self._read(missing)
+
+    def _read(self, works: list[Work]) -> None:
         try:
             with self.engine.database.reading() as tx:
-                bases = [store.load(tx, w.line.kind.name, w.line.key) for w in missing]
-        except DatabaseError as error:
+                bases = [store.load(tx, w.line.kind.name, w.line.key) for w in works]
+        except Exception as error:  # noqa: BLE001 - answered to those who called
+            if len(works) == 1:
+                works[0].error = error
+                return
             # Perhaps of one of them only, which is damaged.
-            if len(missing) > 1:
-                for work in missing:
-                    self._put_back(work.line, work.calls)
-                again = [self._loaded([work.line])[0] for work in missing]
-                return [work for work in works if work not in missing] + again
-            missing[0].error = error
-            return works
-        for work, base in zip(missing, bases, strict=True):
+            for work in works:
+                self._read([work])
+            return
+        for work, base in zip(works, bases, strict=True):
             self._make(work, base)
-        return works
 
     def _make(self, work: Work, base: Loaded) -> None:
         with self._lock:
@@ -238,17 +250,6 @@ class Host:
             work.cell = Cell(work.line.kind, work.line.key, base, self.engine, image)
         except DatabaseError as error:
             work.error = error
-
-    def _unload(self, works: list[Work]) -> None:
-        """Let others run them."""
-        dropped: list[Cell] = []
-        for work in works:
-            self._put_back(work.line, work.calls)
-            if work.cell is not None:
-                with self._lock:
-                    dropped += self.cache.put(work.cell)
-        self._drop(dropped)
-        self._hand_over([work.line for work in works])
 
     def _drop(self, cells: list[Cell]) -> None:
         """Forget these copies; a few of their connections serve others."""
