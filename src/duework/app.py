@@ -38,6 +38,7 @@ from duework.kernel.tasks import Definition, Policy, Registry, check_count, chec
 from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
 from duework.part import Part, Tasks, define
+from duework.shapes.shape import Shape
 from duework.task import Task
 from duework.twins import averb
 
@@ -77,6 +78,7 @@ class App(Tasks):
         self.registry = Registry()
         self._clock: Clock = SystemClock()
         self._parts: list[Part] = []
+        self._shapes: list[Shape] = []
         self._hooks: list[Callable[[Fact], None]] = []
         self._engine: Engine | None = None
         self._opening = threading.Lock()
@@ -103,9 +105,17 @@ class App(Tasks):
             self._parts.append(part)
         for definition in part.bind(self):
             self.registry.add(definition)
+        for shape in part.shapes:
+            self._adopt(shape)
         if self._engine is not None:
             database = self._engine.database
             migrate.migrate(database, self.schema_steps(database.kind))
+
+    def _adopt(self, shape: Shape) -> None:
+        """Let a shape stand on this App."""
+        if shape not in self._shapes:
+            shape.bind(self)
+            self._shapes.append(shape)
 
     def queue(self, name: str, *, concurrency: int | None = None) -> Queue:
         """A queue by name; `concurrency` limits its running jobs over all processes."""
@@ -351,7 +361,13 @@ class App(Tasks):
         engine = self.engine
         engine.database.reserve()
         self._arm_housekeeping(engine)
+        self._arm()
         return Worker(engine, self.settings, queues)
+
+    def _arm(self) -> None:
+        """Write what the shapes need before a worker starts; safe to repeat."""
+        for shape in self._shapes:
+            shape.arm()
 
     def _arm_housekeeping(self, engine: Engine) -> None:
         lane = LaneName(OWN_QUEUE, PRUNE_TASK)
@@ -388,10 +404,15 @@ class App(Tasks):
         self._hooks.append(hook)
 
     def _react(self, tx: Tx, row: Held, ending: Ending) -> None:
+        engine = self.engine
+        if row.owner is not None:
+            kind = row.owner.partition(":")[0]
+            for shape in self._shapes:
+                if shape.kind == kind:
+                    shape.settled(Transaction(tx, engine), row, ending)
         task = self.registry.get(row.task)
         if task is None or not task.reactions:
             return
-        engine = self.engine
         view = (
             self._view(tx.query(Q.jobs, {"ids": [row.id]})[0])
             if ending.keep != 0

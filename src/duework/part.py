@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
+from duework.shapes.shape import Shape
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ class Tasks:
     def _register(
         self, function: Callable[..., Any], options: dict[str, Any]
     ) -> Task[..., Any, Any]:
+        raise NotImplementedError
+
+    def _adopt(self, shape: Shape) -> None:
+        """Take a shape on."""
         raise NotImplementedError
 
     @overload
@@ -93,6 +98,7 @@ class Part(Tasks):
         self.name = check_name("part", name)
         self.tables = None if tables is None else _beside_caller(tables)
         self._tasks: list[Task[..., Any, Any]] = []
+        self.shapes: list[Shape] = []
 
     def _register(
         self, function: Callable[..., Any], options: dict[str, Any]
@@ -100,6 +106,10 @@ class Part(Tasks):
         task: Task[..., Any, Any] = Task(define(function, options, f"{self.name}."), None)
         self._tasks.append(task)
         return task
+
+    def _adopt(self, shape: Shape) -> None:
+        """Keep a shape for the App that includes this part."""
+        self.shapes.append(shape)
 
     def bind(self, app: App) -> list[Definition]:
         """Called by `app.include`: the tasks enqueue to this app from now on."""
