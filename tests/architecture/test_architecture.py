@@ -59,7 +59,8 @@ BORDERS = {
     "db/sqlite_tx.py": 1,  # undone, raised again
     "db/stdlib.py": 1,  # undone, raised again
     "db/writer.py": 5,  # whose request it was, is found by running them singly; callbacks
-    "kernel/attempts.py": 2,  # a task, in the event loop, and what it gave back
+    "kernel/attempts.py": 1,  # what a task gave back
+    "kernel/coroutines.py": 2,  # a task, in the event loop, and what is thrown into it
     "kernel/engine.py": 1,  # a hook of the user's
     "kernel/isolate.py": 2,  # a task and its module, in its own process
     "kernel/pools.py": 1,  # a task, in a thread

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from duework.clock import FOREVER
@@ -89,8 +90,10 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
             short.add(lane.id)
         taken += _claimed(rows, lane)
     fresh = _drop_expired(tx, taken, want, now=now, lanes=lanes, react=react)
-    # What was dropped has left its slot free, and may have released others.
-    hungry.update(want.pools[job.task] for job in set(taken).difference(fresh))
+    if fresh is not taken:
+        # What was dropped has left its slot free, and may have released others.
+        left = {job.id for job in fresh}
+        hungry.update(want.pools[job.task] for job in taken if job.id not in left)
     # Behind the jobs that were taken there may be later ones.
     if short:
         everything = lanes.all(tx)
@@ -175,10 +178,9 @@ class _Room:
 
 def _claimed(rows: list[tuple[Any, ...]], lane: Lane) -> list[Claimed]:
     # The order in which an update returns its rows is not promised; ids rise with time.
-    rows.sort(key=lambda row: (row[6], row[0]))
-    name = lane.name
-    more: tuple[Any, ...] = (name.queue, name.priority, bool(name.alone))
-    return [Claimed(*(*row, *more)) for row in rows]
+    rows.sort(key=itemgetter(6, 0))
+    more: tuple[Any, ...] = (lane.name.queue, lane.name.priority, bool(lane.name.alone))
+    return [Claimed(*row, *more) for row in rows]
 
 
 def _drop_expired(

@@ -98,7 +98,7 @@ def call(attempt: Attempt, host: Host, worker: int, chance: float) -> Ending:
         *(host.now(), chance, task.policy.cpu_seconds, task.policy.memory_mb),
     )
     child = Child(_encode(spec), task.function.__module__)
-    attempt.interrupt = child.kill
+    attempt.kill = child.kill
     # Whoever told it to stop a moment ago found nothing to kill yet.
     if attempt.stopping is not None or attempt.over:
         child.kill()

@@ -45,13 +45,14 @@ class Write:
 class Run:
     """The running attempt; given to a task whose first parameter is annotated `Run`."""
 
+    _random: random.Random | None = None
+    _cancelled = False
+    _closed = False
+
     def __init__(self, job: Claimed, host: Host) -> None:
         self.job = job
         self._host = host
         self._effects: list[Effect | NewJob] = []
-        self._random: random.Random | None = None
-        self._cancelled = False
-        self._closed = False
 
     @property
     def attempt(self) -> int:
@@ -116,6 +117,8 @@ class Run:
     def _close(self) -> tuple[Effect, ...]:
         """End the buffering; the effects in order, neighbouring enqueues as one."""
         self._closed = True
+        if not self._effects:
+            return ()
         effects: list[Effect] = []
         jobs: list[NewJob] = []
         for each in self._effects:

@@ -36,9 +36,16 @@ def settle(
 ) -> list[Ending | None]:
     """End attempts; for each, the ending that was written, or None if the lease was lost."""
     answers: dict[JobId, Ending | None] = {}
-    kept = [e for e in endings if _plain(e) and e.keep != 0]
-    gone = [e for e in endings if _plain(e) and e.keep == 0]
-    slow = [e for e in endings if not _plain(e)]
+    kept: list[Ending] = []
+    gone: list[Ending] = []
+    slow: list[Ending] = []
+    for ending in endings:
+        if ending.kind != "done" or ending.effects or ending.watched:
+            slow.append(ending)
+        elif ending.keep == 0:
+            gone.append(ending)
+        else:
+            kept.append(ending)
     if kept:
         rows = [(_until(now, e.keep), e.result, now, e.id, e.fence, e.worker) for e in kept]
         if tx.bulk(Q.settle_done, rows) == len(kept):
@@ -71,10 +78,6 @@ def _plainly_ours(row: Held | None, ending: Ending) -> bool:
 
 def _still_ours(row: Held, ending: Ending) -> bool:
     return row.fence == ending.fence and row.worker == ending.worker
-
-
-def _plain(ending: Ending) -> bool:
-    return ending.kind == "done" and not ending.effects and not ending.watched
 
 
 def _until(now: int, keep: int | None) -> int:

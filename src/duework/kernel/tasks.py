@@ -118,13 +118,10 @@ class Definition:
         self.keep_ms = _kept(chosen.keep)
         self.keep_failed_ms = _kept(chosen.keep_failed)
         self.reactions: list[Callable[..., None]] = []
-
-    @property
-    def pool(self) -> Isolation:
-        """Which kind of slot runs it."""
-        if self.policy.isolation == "process":
-            return "process"
-        return "async" if self.is_async else "thread"
+        # Which kind of slot runs it.
+        self.pool: Isolation = "async" if self.is_async else "thread"
+        if chosen.isolation == "process":
+            self.pool = "process"
 
     @property
     def importable(self) -> bool:
