@@ -224,16 +224,14 @@ class App(Tasks):
         if connection is not None:
             return self._enqueue_within(new, connection)
         engine = self.engine
-        answers = engine.writer.call(engine.enqueue, list(new))
-        return [self._handle(job, answer) for job, answer in zip(new, answers, strict=True)]
+        return self._handles(new, engine.writer.call(engine.enqueue, list(new)))
 
     async def aenqueue_jobs(self, new: Sequence[NewJob], connection: Any = None) -> list[Job[Any]]:
         """The same for async code."""
         if connection is not None:
             return self._enqueue_within(new, connection)
         engine = self.engine
-        answers = await engine.writer.acall(engine.enqueue, list(new))
-        return [self._handle(job, answer) for job, answer in zip(new, answers, strict=True)]
+        return self._handles(new, await engine.writer.acall(engine.enqueue, list(new)))
 
     def _enqueue_within(self, new: Sequence[NewJob], connection: Any) -> list[Job[Any]]:
         """In the caller's own transaction, which the caller commits."""
@@ -247,20 +245,23 @@ class App(Tasks):
         else:
             engine = self.engine
             answers = engine.enqueue(engine.database.adopt(connection), list(new))
-        return [self._handle(job, answer) for job, answer in zip(new, answers, strict=True)]
+        return self._handles(new, answers)
 
-    def _handle(self, new: NewJob, answer: Enqueued) -> Job[Any]:
-        name: LaneName = new.lane
-        return Job(
-            *(answer.id, name.queue, name.task, name.priority),
-            key=new.key,
-            due=new.at,
-            at=new.at,
-            payload=new.payload,
-            existed=answer.existed,
-            seen_at=self.now(),
-            _app=self,
-        )
+    def _handles(self, new: Sequence[NewJob], answers: Sequence[Enqueued]) -> list[Job[Any]]:
+        now = self._clock.now()
+        return [
+            Job(
+                *(answer.id, job.lane.queue, job.lane.task, job.lane.priority),
+                key=job.key,
+                due=job.at,
+                at=job.at,
+                payload=job.payload,
+                existed=answer.existed,
+                seen_at=now,
+                _app=self,
+            )
+            for job, answer in zip(new, answers, strict=True)
+        ]
 
     def job(self, identifier: int) -> Job[Any]:
         """The job as it is now; `NotFound` if there is none."""

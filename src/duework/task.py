@@ -111,9 +111,14 @@ class Using(Generic[P, R]):
                 raise UsageError(
                     f"enqueue_many takes tuples of arguments, such as ('ada',): not {each!r}"
                 )
-        return [self._new_job(call, {}, now) for call in found]
+        encode = self._task.definition.arguments.encode
+        return self._new(now, [encode(call, {}) for call in found])
 
     def _new_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:
+        return self._new(now, [self._task.definition.arguments.encode(args, kwargs)])[0]
+
+    def _new(self, now: int, payloads: Iterable[str]) -> list[NewJob]:
+        """The jobs of these payloads, all by the same options."""
         task, options = self._task.definition, self._options
         at = now
         if options.at is not None:
@@ -130,18 +135,10 @@ class Using(Generic[P, R]):
             self._task.name,
             policy.priority if options.priority is None else options.priority,
         )
-        return NewJob(
-            lane=lane,
-            payload=task.arguments.encode(args, kwargs),
-            at=at,
-            key=options.key,
-            once_until=once,
-            replace=options.replace,
-            again=options.when_running == "again",
-            expires=None if options.expires is None else at + milliseconds(options.expires),
-            serial=options.serial,
-            after=after,
-        )
+        again = options.when_running == "again"
+        expires = None if options.expires is None else at + milliseconds(options.expires)
+        more = (at, options.key, once, options.replace, again, expires, options.serial, after)
+        return [NewJob(lane, payload, *more) for payload in payloads]
 
 
 def _options(known: Options, more: Mapping[str, Any]) -> Options:

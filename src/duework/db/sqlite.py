@@ -10,7 +10,6 @@ closed, opened again and sealed with a write, and the mark tells whether the gro
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import secrets
 import threading
@@ -24,7 +23,7 @@ import apsw
 from duework.clock import monotonic, pause
 from duework.db import files
 from duework.db.backup import copied
-from duework.db.database import Retryable, Tx
+from duework.db.database import Retryable, Tx, pid
 from duework.db.mend import mend
 from duework.db.reserve import Reserve
 from duework.db.sqlite_tx import SqliteTx, translated
@@ -64,7 +63,7 @@ class SqliteDatabase:
         self._lock = threading.Lock()
         self._identity: files.Identity | None = None
         self._closed = False
-        self._pid = os.getpid()
+        self._pid = pid()
         if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST:
             message = (
                 f"SQLite {apsw.sqlite_lib_version()} can corrupt a database with several writers;"
@@ -328,7 +327,7 @@ class SqliteDatabase:
 
     def close(self) -> None:
         self._closed = True
-        if os.getpid() != self._pid:
+        if pid() != self._pid:
             # They are the parent's: closing them here would end its locks and clear up its files.
             return
         try:
@@ -361,7 +360,7 @@ class SqliteDatabase:
             _close(pulse)
 
     def _check_usable(self) -> None:
-        if os.getpid() != self._pid:
+        if pid() != self._pid:
             message = "this App was opened before a fork; make a new App in the child process"
             raise UsageError(message)
         if self._closed:
