@@ -52,7 +52,7 @@ class Attempts:
         # What has ended and is to be settled, and what was charged to us as a crash and was none.
         self.endings: list[Ending] = []
         self.excused: list[Lease] = []
-        # One that must run alone: at most one at a time.
+        # Suspects that have no process of their own: at most one at a time.
         self.alone = 0
         # Something would not stop: the process should be replaced when it is idle.
         self.recycle = False
@@ -108,7 +108,7 @@ class Attempts:
                 continue
             self.running[job.id] = attempt
             self._used[attempt.pool] += 1
-            self.alone += job.alone
+            self.alone += _suspect_here(attempt)
             if attempt.pool == "async":
                 self._coroutines.submit(attempt)
             elif attempt.pool == "thread":
@@ -171,8 +171,8 @@ class Attempts:
         if self.running.get(attempt.job.id) is attempt:
             del self.running[attempt.job.id]
         self._used[attempt.pool] -= 1
-        self.alone -= attempt.job.alone
-        if attempt.job.alone:
+        if _suspect_here(attempt):
+            self.alone -= 1
             # Another suspect may wait for its turn.
             self._ring()
 
@@ -264,6 +264,11 @@ class Attempts:
         self.ledger.close()
         self._threads.close()
         self._processes.close()
+
+
+def _suspect_here(attempt: Attempt) -> bool:
+    """Whether it may take this process with it, and no other must be charged with that."""
+    return attempt.job.alone and attempt.pool != "process"
 
 
 def _call(attempt: Attempt) -> Any:

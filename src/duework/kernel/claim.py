@@ -35,12 +35,18 @@ class Want:
     # For each task that this process knows: the pool that runs it.
     pools: Mapping[str, str]
     free: Mapping[str, int]
-    # Whether it may take one more job that has to run alone.
+    # Tasks whose suspects get a process of their own: as many at once as there are such slots.
+    apart: frozenset[str] = frozenset()
+    # Whether it may take one more suspect of another task, which has to run here.
     alone: int = 1
     # Only these queues; None is all. The engine's own is always served.
     queues: frozenset[str] | None = None
     queue_limits: Mapping[str, int] = field(default_factory=dict)
     task_limits: Mapping[str, int] = field(default_factory=dict)
+
+    def pool(self, lane: LaneName) -> str:
+        """The kind of slot that the lane's jobs run in."""
+        return "process" if lane.alone and lane.task in self.apart else self.pools[lane.task]
 
     def serves(self, lane: LaneName) -> bool:
         """Whether this process visits the lane at all."""
@@ -68,7 +74,7 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
     hungry: set[str] = set()
     short: set[int] = set()
     for lane in open_lanes:
-        pool = want.pools[lane.name.task]
+        pool = want.pool(lane.name)
         wanted = room.left(lane, pool)
         if room.only_slots_are_missing(lane, pool, wanted):
             hungry.add(pool)
@@ -161,14 +167,18 @@ class _Room:
 
     def _allowed(self, lane: Lane) -> int:
         return min(
-            self._alone if lane.name.alone else FOREVER,
+            self._alone if self._here(lane) else FOREVER,
             self._queues.get(lane.name.queue, FOREVER),
             self._tasks.get(lane.name.task, FOREVER),
         )
 
+    def _here(self, lane: Lane) -> bool:
+        """Whether its jobs are suspects that cannot have a process of their own."""
+        return bool(lane.name.alone) and lane.name.task not in self._want.apart
+
     def take(self, lane: Lane, pool: str, count: int) -> None:
         self._free[pool] = self._free.get(pool, 0) - count
-        if lane.name.alone:
+        if self._here(lane):
             self._alone -= count
         if lane.name.queue in self._queues:
             self._queues[lane.name.queue] -= count

@@ -189,6 +189,10 @@ class Registry:
         """Task to the kind of slot that runs it."""
         return {name: task.pool for name, task in self._tasks.items()}
 
+    def importable(self) -> frozenset[str]:
+        """Tasks that can be run in a process of their own."""
+        return frozenset(name for name, task in self._tasks.items() if task.importable)
+
     def task_limits(self) -> dict[str, int]:
         return {
             name: task.policy.concurrency

@@ -276,6 +276,7 @@ class Worker:
         return Want(
             *(self.id, self.settings.lease_ms, registry.pools(), free),
             queues=self._queues,
+            apart=registry.importable(),
             alone=1 - self._attempts.alone,
             queue_limits=registry.queue_limits,
             task_limits=registry.task_limits(),
