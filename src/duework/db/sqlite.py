@@ -33,6 +33,8 @@ from duework.errors import DatabaseError, Gone, SchemaMismatch, Unavailable, Unk
 OLDEST = (3, 51, 3)
 BUSY_SECONDS = 0.25
 IDLE_CONNECTIONS = 4
+# How often a writer looks whether it is the only one.
+LOOK_SECONDS = 0.02
 
 _TOUCH = """insert into duework_mark (process, number) values (?, ?)
             on conflict (process) do update set number = excluded.number"""
@@ -53,7 +55,7 @@ class SqliteDatabase:
         self._changes = 0
         self._writer: apsw.Connection | None = None
         self._seen_version = 0
-        self._foreign_until = 0.0
+        self._foreign_until = self._look_at = 0.0
         self._pulse: apsw.Connection | None = None
         self._pulse_lock = threading.Lock()
         self._pulse_stale = False
@@ -84,7 +86,6 @@ class SqliteDatabase:
 
     def begin(self) -> Tx:
         connection = self._write_connection()
-        self._check_identity()
         deadline = monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -119,7 +120,12 @@ class SqliteDatabase:
             return
         # What went into a file that is no longer there must not be acknowledged.
         self._check_identity()
-        # It is committed, and this is only a hint: whatever it runs into is no concern of the caller.
+        if (time := monotonic()) >= self._look_at:
+            self._look_at = time + LOOK_SECONDS
+            self._look_for_others(connection)
+
+    def _look_for_others(self, connection: apsw.Connection) -> None:
+        """Whether somebody else has written; a hint, whose failure is no concern of the caller."""
         with contextlib.suppress(apsw.Error):
             version = connection.pragma("data_version")
             if version != self._seen_version:

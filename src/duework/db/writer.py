@@ -31,7 +31,6 @@ Result = TypeVar("Result")
 Verb = Callable[[Tx, list[Item]], Sequence[Result]]
 
 logger = logging.getLogger("duework")
-
 GROUP_ROWS = 1000
 PATIENCE = 5.0
 # After a commit, while other processes write too: without it the lock is rarely free for them.
