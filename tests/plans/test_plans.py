@@ -44,8 +44,16 @@ FILL = """
 
 LEASE = {"id": 7, "fence": 1, "worker": ME}
 ONE: dict[str, dict[str, Any]] = {
-    "claim": {"until": START, "worker": ME, "lane": KNOWN, "now": START, "wanted": 100},
-    "lanes": {},
+    "claim": {
+        "until": START,
+        "worker": ME,
+        "lane": KNOWN,
+        "now": START,
+        "wanted": 100,
+        "head": 0,
+        "head_id": 0,
+    },
+    "lanes": {"floor_lanes": [KNOWN], "floor_dues": [5], "floor_ids": [7]},
     "leases_over": {"now": START, "wanted": 500},
     "leases_of": {"workers": [ME], "wanted": 500},
     "next_lease_end": {},
@@ -272,8 +280,7 @@ def test_a_claim_behind_a_full_lane_of_an_unknown_task_touches_little(crowded: K
         # About 40 for each lane and 150 for each job; a walk would take millions.
         assert steps < 3000
     else:
-        claim = {"until": START, "worker": ME, "lane": KNOWN, "now": START, "wanted": 100}
-        pages = [pages_of(crowded, "lanes", {}), pages_of(crowded, "claim", claim)]
+        pages = [pages_of(crowded, name, ONE[name]) for name in ("lanes", "claim")]
         taken = crowded.claim("known")
 
         assert len(taken) == 3
@@ -286,5 +293,5 @@ def test_a_claim_that_finds_nothing_touches_next_to_nothing(crowded: Kernel) -> 
     if crowded.database.kind == "sqlite":
         assert steps_of(crowded, lambda: crowded.claim("known")) < 500
     else:
-        assert pages_of(crowded, "lanes", {}) < 50
+        assert pages_of(crowded, "lanes", ONE["lanes"]) < 50
         assert pages_of(crowded, "next_lease_end", {}) < 50

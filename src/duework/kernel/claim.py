@@ -67,7 +67,7 @@ class Claim:
 
 def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Claim:
     """Take what is due, no more than there are free slots."""
-    everything = lanes.all(tx)
+    everything = lanes.all(tx, now)
     open_lanes = _admissible(everything, want, now)
     room = _Room(tx, want, open_lanes)
     taken: list[Claimed] = []
@@ -86,6 +86,8 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
                 "until": now + want.lease_ms,
                 "worker": want.worker,
                 "lane": lane.id,
+                "head": lane.head,
+                "head_id": lane.head_id,
                 "now": now,
                 "wanted": wanted,
             },
@@ -102,8 +104,8 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
         hungry.update(want.pools[job.task] for job in taken if job.id not in left)
     # Behind the jobs that were taken there may be later ones.
     if short:
-        everything = lanes.all(tx)
-    next_due = _next_due(tx, everything, want, now)
+        everything = lanes.all(tx, now)
+    next_due = _next_due(tx, everything, want, now, busy=bool(fresh and hungry))
     if any(lane.id in short for lane in _admissible(everything, want, now)):
         # A due job was passed over: a transaction that has not ended yet has it under lock, to
         # claim it or for another reason, and nobody rings if that is undone.
@@ -208,15 +210,18 @@ def _drop_expired(
     return [job for job in taken if job.id not in gone]
 
 
-def _next_due(tx: Tx, everything: Sequence[Lane], want: Want, now: int) -> int:
-    """When to look again if nobody rings: a job or a lane comes due, or a lease ends."""
+def _next_due(tx: Tx, everything: Sequence[Lane], want: Want, now: int, *, busy: bool) -> int:
+    """When to look again if nobody rings: a job or a lane comes due, or a lease ends.
+
+    One that is busy comes back by itself for what it could not take, and need not ask for leases.
+    """
     times = [
         max(lane.head, lane.due)
         for lane in everything
         if lane.head is not None and want.serves(lane.name)
     ]
     later = [time for time in times if time > now]
-    lease_end = tx.query(Q.next_lease_end, {})[0][0]
+    lease_end = now + want.lease_ms if busy else tx.query(Q.next_lease_end, {})[0][0]
     if lease_end is not None:
         later.append(max(lease_end, now + 1))
     return min(later, default=FOREVER)

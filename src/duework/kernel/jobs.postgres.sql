@@ -82,12 +82,32 @@ where j.id = e.id and j.fence = e.fence and j.worker = e.worker
 -- Differs: PostgreSQL carries the hint itself, once the transaction commits.
 select pg_notify('duework', :word)
 
+-- name: dead_rows
+-- Differs: old versions of rows stay until nobody could want to see them.
+select pg_stat_get_dead_tuples('duework_job'::regclass)
+
+-- name: lanes
+-- Differs: starts at the place where the first job was last seen, since entries of the index stay
+-- while anybody holds an old snapshot, and is told which job it is.
+select l.id, l.queue, l.task, l.priority, l.tier, l.share, l.alone, l.due, h.due, coalesce(h.id, 0)
+from duework_lane l
+left join unnest(:floor_lanes::bigint[], :floor_dues::bigint[], :floor_ids::bigint[])
+     as f (lane, due, id) on f.lane = l.id
+left join lateral (
+    select j.due, j.id from duework_job j
+    where j.lane = l.id and j.state = 'open' and j.worker is null
+      and (j.due, j.id) >= (coalesce(f.due, 0), coalesce(f.id, 0))
+    order by j.due, j.id
+    limit 1) h on true
+
 -- name: claim
 -- Differs: a subquery with a limit may be run more than once by a join, and lock more than it should;
--- materialized it runs once, and skips what others are claiming at this moment.
+-- materialized it runs once, and skips what others are claiming at this moment. It starts with the
+-- lane's first job, as `lanes` does and for the same reason.
 with taken as materialized (
     select id from duework_job
     where lane = :lane and state = 'open' and worker is null and due <= :now
+      and (due, id) >= (:head, :head_id)
     order by due, id
     limit :wanted
     for update skip locked

@@ -89,11 +89,16 @@ order by due, id
 limit 1
 
 -- name: lanes
--- Every lane, with the due time of its first job that nobody holds.
+-- Every lane, with the due time of its first job that nobody holds. Nothing lies before it here.
 select l.id, l.queue, l.task, l.priority, l.tier, l.share, l.alone, l.due,
        (select min(j.due) from duework_job j
-        where j.lane = l.id and j.state = 'open' and j.worker is null) as head
+        where j.lane = l.id and j.state = 'open' and j.worker is null) as head,
+       0 as head_id
 from duework_lane l
+
+-- name: dead_rows
+-- What was changed and could not be cleared up yet; here nothing ever is.
+select 0 as dead
 
 -- name: lanes_of
 select id, queue, task from duework_lane
