@@ -29,12 +29,14 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
+from duework.shapes.batches import Batch, Progress
 from duework.task import Task
 
 __all__ = [
     "Admin",
     "App",
     "Attempt",
+    "Batch",
     "Cancel",
     "Check",
     "Conflict",
@@ -50,6 +52,7 @@ __all__ = [
     "NotFound",
     "Part",
     "PayloadTooLarge",
+    "Progress",
     "Queue",
     "Retry",
     "Run",

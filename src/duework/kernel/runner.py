@@ -218,6 +218,7 @@ class Runner:
             keep_cancelled=KEEP if task is None else task.keep_ms,
             immortal=task is not None and task.policy.immortal,
             watched=watched,
+            batch=job.batch,
             **more,
         )
         if ending.effects or ending.watched:

@@ -54,6 +54,9 @@ INVARIANTS = (
     ("serial_moves", "serial_jobs", "jobs of a serial value do not all wait for each other"),
     ("once_is_single", "once_rows", "a task has at most one `once` row per key"),
     ("lease_has_worker", "held", "a lease belongs to a worker that is registered"),
+    ("batch_counts", "batches", "the counters of a batch equal a recount of its members"),
+    ("batch_settles", "batches", "a batch is settled, and followed up, when no member is open"),
+    ("batch_exists", "members", "a member belongs to a batch"),
 )
 
 
@@ -63,7 +66,7 @@ def verify(
     """Check every invariant; `full` compares all payloads and lets the database check itself."""
     names = ("jobs", "open_jobs", "held", "keyed", "serial_jobs", "parked", "attempts")
     counts = tx.query(V.scopes, {"forever": FOREVER})[0]
-    scopes = dict(zip((*names, "once_rows", "lanes"), counts, strict=True))
+    scopes = dict(zip((*names, "once_rows", "lanes", "batches", "members"), counts, strict=True))
     findings = []
     for name, scope, says in INVARIANTS:
         tell(says)
