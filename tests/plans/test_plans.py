@@ -1,8 +1,9 @@
 """No hot statement walks through the job table, with a million rows in it.
 
-A third of the rows is done and was one batch, a third is due in a far future, a third is due now and belongs to a task
-that nobody here knows; one known job is due behind all of them. What is counted is rows and pages and
-steps of the machine, not time. Statistics are as bad as they get (never analysed), then as good.
+A third of the rows is done and was one batch, but for some that have failed; a third is due in a far
+future; a third is due now and belongs to a task that nobody here knows; one known job is due behind all
+of them. What is counted is rows and pages and steps of the machine, not time. Statistics are as bad as
+they get (never analysed), then as good.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ FILL = """
     insert into duework_job (id, lane, task, state, due, at, payload, checksum, settled, batch)
     select i, i % 3 + 1,
            case i % 3 when 0 then 'known' when 1 then 'unknown' else 'later' end,
-           case i % 3 when 0 then 'done' else 'open' end,
+           case when i % 30 = 0 then 'failed' when i % 3 = 0 then 'done' else 'open' end,
            case i % 3 when 0 then :kept when 1 then i else :later + i end,
-           i, '[]', 0, case i % 3 when 0 then i end, case i % 3 when 0 then :batch else null end
+           i, '[]', 0, case i % 3 when 0 then i end,
+           case when i % 3 = 0 and i % 30 <> 0 then cast(:batch as bigint) end
     from {numbers}"""
 
 LEASE = {"id": 7, "fence": 1, "worker": ME}
@@ -92,9 +94,10 @@ ONE: dict[str, dict[str, Any]] = {
     "release": {"id": 5, "due": 1, "forever": FOREVER},
     "delete_jobs": {"ids": [1, 2]},
     "batch.running": {"batch": BATCH},
-    "batch.members": {"batch": BATCH, "before": 500, "phase": "", "now": 1, "wanted": 9},
-    "batch.failed_members": {"batch": BATCH, "before": 500, "wanted": 9},
-    "batch.open_members": {"batch": BATCH, "after": 500, "wanted": 9},
+    "batch.members": {"batch": 7, "before": 2**62, "phase": "", "now": 1, "wanted": 50},
+    "batch.failed_members": {"batch": BATCH, "before": 2**62, "wanted": 50},
+    "batch.failed_in_order": {"batch": BATCH, "wanted": 1000},
+    "batch.open_members": {"batch": 7, "after": 500, "wanted": 1000},
     "batch.cancel_plain": {"ids": [1, 2], "due": 1, "why": "", "now": 1},
     "batch.revive_plain": {"batch": BATCH, "now": 1},
 }
@@ -229,6 +232,19 @@ def test_no_statement_walks_through_the_table_with_statistics(crowded: Kernel) -
     analyse(crowded)
 
     assert all_walks(crowded) == {}
+
+
+OF_A_BATCH = ["members", "open_members", "failed_members", "failed_in_order", "revive_plain"]
+
+
+@pytest.mark.parametrize("name", [f"batch.{name}" for name in OF_A_BATCH])
+def test_members_are_found_by_their_batch(crowded: Kernel, name: str) -> None:
+    failed = name not in {"batch.members", "batch.open_members"}
+    index = "duework_job_batch_failed" if failed else r"duework_job_batch\b"
+
+    lines = plan(crowded, name, reading=False)
+
+    assert any(re.search(index, line) for line in lines), lines
 
 
 def analyse(kernel: Kernel) -> None:

@@ -20,8 +20,8 @@ from duework.db import migrate
 from duework.db.database import Tx
 from duework.db.urls import open_database
 from duework.db.writer import Writer
-from duework.kernel import claim as claims
 from duework.kernel import batches, jobs, settle
+from duework.kernel import claim as claims
 from duework.kernel.claim import Want
 from duework.kernel.job import (
     Claimed,

@@ -126,16 +126,12 @@ def retry(tx: Tx, batch: int, *, then: bool, ids: Ids, now: int) -> int:
     tally = Tally()
     tally.reopened(batch, "failed", revived)
     tally.write(tx, now=now)
-    while rest := _failed(tx, batch):
-        revived += jobs.revive(tx, rest, now=now).count("revived")
+    wanted = {"batch": batch, "wanted": jobs.CHUNK}
+    while rest := tx.query(B.failed_in_order, wanted):
+        revived += len(jobs.revive(tx, [row[0] for row in rest], now=now))
     if then and revived:
         tx.query(B.rearm, {"id": batch, "job": ids.draw()})
     return revived
-
-
-def _failed(tx: Tx, batch: int) -> list[int]:
-    values = {"batch": batch, "before": 2**62, "wanted": jobs.CHUNK}
-    return [row[0] for row in tx.query(B.failed_members, values)]
 
 
 def find(tx: Tx, batch: int) -> tuple[Any, ...]:

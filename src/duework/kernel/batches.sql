@@ -1,4 +1,6 @@
 -- Every statement on batches. A batch's row is written by whoever ends one of its members, last.
+-- Members are sorted by their batch and then by id, though the batch is one: so every planner sees that
+-- the index of members has them in that order.
 
 -- name: insert
 -- Nothing is returned if there is a batch with the same key.
@@ -80,7 +82,7 @@ where batch = :batch and batch is not null and id < :before
         when worker is not null then 'expired'
         when due > :now then 'waiting'
         else 'ready' end)
-order by id desc
+order by batch desc, id desc
 limit :wanted
 
 -- name: failed_members
@@ -88,7 +90,15 @@ limit :wanted
 select id
 from duework_job
 where batch = :batch and batch is not null and state = 'failed' and id < :before
-order by id desc
+order by batch desc, id desc
+limit :wanted
+
+-- name: failed_in_order
+-- What is left to revive, from the oldest on, since that is the order in which they are to run.
+select id
+from duework_job
+where batch = :batch and batch is not null and state = 'failed'
+order by batch, id
 limit :wanted
 
 -- name: open_members
@@ -96,7 +106,7 @@ limit :wanted
 select id
 from duework_job
 where batch = :batch and batch is not null and id > :after and state = 'open'
-order by id
+order by batch, id
 limit :wanted
 
 -- name: cancel_plain
@@ -117,7 +127,7 @@ set state = 'open', due = :now, failures = 0, crashes = 0, result = null, again 
 where id in (select id from duework_job
              where batch = :batch and batch is not null and state = 'failed' and linked = 0
                and after is null
-             order by id /*+ for update */)
+             order by batch, id /*+ for update */)
 returning id
 
 -- name: over
