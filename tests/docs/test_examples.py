@@ -12,6 +12,7 @@ from tests.support.docs import EXAMPLES, ROOT, environment, run
 
 # What each of them must have printed.
 SHOWN = {
+    "batches": "nightly: 196 done, 4 failed",
     "demo": "0 lost.",
     "hello": "hello barbara",
     "isolated": "killed by SIGKILL",

@@ -93,13 +93,13 @@ ONE: dict[str, dict[str, Any]] = {
     "held_by_worker": {},
     "release": {"id": 5, "due": 1, "forever": FOREVER},
     "delete_jobs": {"ids": [1, 2]},
-    "batch.running": {"batch": BATCH},
+    "batch.running": {"batch": BATCH, "bound": 1_000_000},
     "batch.members": {"batch": 7, "before": 2**62, "phase": "", "now": 1, "wanted": 50},
-    "batch.failed_members": {"batch": BATCH, "before": 2**62, "wanted": 50},
-    "batch.failed_in_order": {"batch": BATCH, "wanted": 1000},
+    "batch.failed_members": {"batch": 7, "before": 2**62, "wanted": 50},
+    "batch.failed_in_order": {"batch": 7, "wanted": 1000},
     "batch.open_members": {"batch": 7, "after": 500, "wanted": 1000},
     "batch.cancel_plain": {"ids": [1, 2], "due": 1, "why": "", "now": 1},
-    "batch.revive_plain": {"batch": BATCH, "now": 1},
+    "batch.revive_plain": {"batch": 7, "now": 1},
 }
 MANY: dict[str, dict[str, Any]] = {
     "settle_done": {**LEASE, "due": START, "result": "null", "settled": START, "batch": BATCH},
@@ -258,7 +258,7 @@ def analyse(kernel: Kernel) -> None:
 def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:
     """A new statement has to be put into one of the tables above, or below with its reason."""
     by_its_id = {"replace", "keep_until", "ask_again", "link", "rewrite", "mark", "excuse_job"}
-    inserts = {"insert", "insert_keyed"}
+    inserts = {"insert", "insert_keyed", "batch.insert_members"}
     on_jobs = {name for name, each in vars(Q).items() if "duework_job" in each.sqlite}
     on_jobs |= {f"batch.{name}" for name, each in vars(B).items() if "duework_job" in each.sqlite}
 
@@ -321,11 +321,11 @@ def test_the_progress_of_a_large_batch_touches_next_to_nothing(crowded: Kernel) 
     if crowded.database.kind == "sqlite":
 
         def look(tx: Any) -> Any:
-            return tx.query(B.running, {"batch": BATCH})
+            return tx.query(B.running, ONE["batch.running"])
 
         assert steps_of(crowded, lambda: crowded.run(look)) < 500
     else:
-        assert pages_of(crowded, "batch.running", {"batch": BATCH}) < 50
+        assert pages_of(crowded, "batch.running", ONE["batch.running"]) < 50
 
 
 def test_a_claim_that_finds_nothing_touches_next_to_nothing(crowded: Kernel) -> None:

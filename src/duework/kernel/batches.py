@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from duework.clock import FOREVER
 from duework.codec import checksum, encode
 from duework.db.database import Tx
@@ -19,6 +21,11 @@ from duework.kernel.job import KEEP, Enqueued, JobId, NewBatch, NewJob, Reaction
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.report import storable
 from duework.kernel.tally import B, Tally
+
+# How many members one statement writes.
+PART = 10_000
+# More jobs than can be held at once.
+MOST_HELD = 1_000_000
 
 
 def create(tx: Tx, new: Sequence[NewBatch], *, ids: Ids, lanes: Lanes, now: int) -> list[Enqueued]:
@@ -73,14 +80,16 @@ def _insert(
     tx: Tx, member: NewJob, payloads: Sequence[str], batch: int, lane: int, ids: Ids
 ) -> None:
     """The members, which differ in nothing but their payloads: many thousands at once."""
-    task, at, draw = member.lane.task, member.at, ids.draw
-    more = (member.expires, None, None, None, batch)
-    rows: list[tuple[Any, ...]] = []
-    for payload in payloads:
-        drawn = draw()
-        check = checksum(drawn, task, payload)
-        rows.append((drawn, lane, task, None, at, at, 0, payload, check, *more))
-    tx.bulk(Q.insert, rows)
+    task, draw = member.lane.task, ids.draw
+    values = {"lane": lane, "task": task, "at": member.at, "expires": member.expires}
+    # A part at a time, so that a server does not wait for long while the next one is put together.
+    for start in range(0, len(payloads), PART):
+        rows: list[tuple[int, str, int]] = []
+        for payload in payloads[start : start + PART]:
+            drawn = draw()
+            rows.append((drawn, payload, checksum(drawn, task, payload)))
+        text = msgspec.json.encode(rows).decode()
+        tx.query(B.insert_members, {**values, "batch": batch, "rows": text})
 
 
 def open_members(tx: Tx, batch: int, after: int) -> list[int]:
@@ -152,7 +161,7 @@ def page(tx: Tx, *, name: str, before: int, limit: int) -> list[tuple[Any, ...]]
 
 def running(tx: Tx, batch: int) -> int:
     """How many members are held at this moment."""
-    return int(tx.query(B.running, {"batch": batch})[0][0])
+    return int(tx.query(B.running, {"batch": batch, "bound": MOST_HELD})[0][0])
 
 
 def members(

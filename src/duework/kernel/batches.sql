@@ -11,6 +11,13 @@ values (:id, :name, :key, :task, :total, :keep, :due, :created, :then_job, :then
 on conflict (key) where key is not null do nothing
 returning id
 
+-- name: insert_members
+-- Jobs that differ in their ids, payloads and checksums only, which are one JSON text: it is written and
+-- read quicker than values one by one.
+insert into duework_job (id, lane, task, due, at, payload, checksum, expires, batch)
+select value ->> 0, :lane, :task, :at, :at, value ->> 1, value ->> 2, :expires, :batch
+from json_each(:rows)
+
 -- name: by_key
 select id from duework_batch where key = :key and key is not null
 
@@ -65,11 +72,13 @@ order by id desc
 limit :wanted
 
 -- name: running
--- Members that are held. Written so that no planner thinks of walking through all members instead of
--- the few rows that are leased at this moment.
-select count(*)
-from duework_job
-where worker is not null and coalesce(batch, 0) = :batch
+-- Members that are held. In the order of the index of leased rows, and with a bound that is never met, so
+-- that no planner thinks of walking through all members, or through the table, instead.
+select count(*) from (
+    select 1 from duework_job
+    where worker is not null and coalesce(batch, 0) = :batch
+    order by due
+    limit :bound) held
 
 -- name: members
 -- One page of a batch's jobs, newest first.
