@@ -93,7 +93,7 @@ ONE: dict[str, dict[str, Any]] = {
     "held_by_worker": {},
     "release": {"id": 5, "due": 1, "forever": FOREVER},
     "delete_jobs": {"ids": [1, 2]},
-    "batch.running": {"batch": BATCH, "bound": 1_000_000},
+    "batch.running": {"batch": BATCH, "forever": FOREVER},
     "batch.members": {"batch": 7, "before": 2**62, "phase": "", "now": 1, "wanted": 50},
     "batch.failed_members": {"batch": 7, "before": 2**62, "wanted": 50},
     "batch.failed_in_order": {"batch": 7, "wanted": 1000},

@@ -24,8 +24,6 @@ from duework.kernel.tally import B, Tally
 
 # How many members one statement writes.
 PART = 10_000
-# More jobs than can be held at once.
-MOST_HELD = 1_000_000
 
 
 def create(tx: Tx, new: Sequence[NewBatch], *, ids: Ids, lanes: Lanes, now: int) -> list[Enqueued]:
@@ -161,7 +159,7 @@ def page(tx: Tx, *, name: str, before: int, limit: int) -> list[tuple[Any, ...]]
 
 def running(tx: Tx, batch: int) -> int:
     """How many members are held at this moment."""
-    return int(tx.query(B.running, {"batch": batch, "bound": MOST_HELD})[0][0])
+    return int(tx.query(B.running, {"batch": batch, "forever": FOREVER})[0][0])
 
 
 def members(
