@@ -185,7 +185,11 @@ class Using(Generic[P, R]):
         what = "a batch's follow-up"
         self._refuse(what, "at", "key", "once", "replace", "when_running", "serial", "after")
         codec = self._task.definition.arguments
-        codec.encode((1,) if codec.first else (), {})
+        try:
+            codec.encode((1,) if codec.first else (), {})
+        except InvalidArguments as error:
+            message = f"{what} takes no argument, or the batch's id (an int) alone: {error}"
+            raise InvalidArguments(message) from None
         return Follow(
             self._lane(),
             codec.first,

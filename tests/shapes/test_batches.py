@@ -9,7 +9,7 @@ import pytest
 
 from duework import Batch, Fail, InvalidArguments, NotFound, Progress, Run, UsageError, WaitTimeout
 from duework.kernel.engine import prune_round
-from duework.testing import Harness
+from duework.testing import Harness, doomed
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_what_a_batch_cannot_be_is_said(h: Harness) -> None:
         h.app.batch(check.using(key="k"), [1])
     with pytest.raises(UsageError, match="follow-up cannot have after="):
         make(h, [1], then=report.using(after=7))
-    with pytest.raises(InvalidArguments, match="odd"):
+    with pytest.raises(InvalidArguments, match="takes no argument, or the batch's id"):
         make(h, [1], then=odd)
     with pytest.raises(UsageError, match="name"):
         make(h, [1], name="\0")
@@ -362,6 +362,17 @@ def test_a_batch_is_kept_for_its_time_and_as_long_as_its_members(h: Harness) -> 
     assert open_.progress().waiting == 1
     assert (for_ever.progress().done, for_ever.jobs()) == (1, [])
     healthy(h)
+
+
+def test_members_settle_as_quickly_as_other_jobs(h: Harness) -> None:
+    """Many at once, by a few statements for all of them."""
+    h.drain()
+    make(h, range(90))
+    with doomed(h.app.engine, 10**9) as fuse:
+        h.drain()
+
+    assert h.app.batches()[0].done == 90
+    assert fuse.count < 60
 
 
 def test_a_large_batch_is_one_transaction(h: Harness) -> None:
