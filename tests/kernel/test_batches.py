@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -10,9 +11,13 @@ from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.errors import UsageError
 from duework.kernel import batches, jobs
-from duework.kernel.job import DAY, KEEP, Ending, Held
+from duework.kernel.job import DAY, KEEP, Claimed, Ending, Held
+from duework.kernel.run import Host, Run
+from duework.kernel.runner import Attempt, Runner
+from duework.kernel.settle import settle
+from duework.kernel.tasks import Definition, Policy, Registry
 from duework.kernel.verify import verify
-from tests.support.kernel import LEASE, OTHER, Kernel
+from tests.support.kernel import LEASE, ME, OTHER, Kernel
 
 COUNTS = "select total, done, failed, cancelled, gone from duework_batch where id = :id"
 
@@ -27,6 +32,33 @@ def counts(kernel: Kernel, batch: int) -> tuple[int, ...]:
 
 def reports(kernel: Kernel) -> list[Any]:
     return kernel.read("select id, state, batch, owner from duework_job where task = 'report'")
+
+
+def settled_spied(kernel: Kernel, endings: Sequence[Ending]) -> list[tuple[str, Any]]:
+    """Settle; every statement by name with its values."""
+
+    def verb(tx: Tx) -> Any:
+        return settle(tx, endings, now=kernel.now, lanes=kernel.lanes, react=kernel.react)
+
+    return kernel.spied(verb)[1]
+
+
+def test_what_a_worker_settles_is_one_statement_for_all_members(kernel: Kernel) -> None:
+    batch = kernel.batch("greet", 50).id
+    registry = Registry()
+    registry.add(Definition("greet", lambda: None, Policy()))
+    runner = Runner(registry, cast("Host", None), ME, lambda: 0.5)
+    attempts = [Attempt(*attempt_of(registry, job)) for job in kernel.claim("greet")]
+
+    endings = [runner.conclude(each, None, None, kernel.now) for each in attempts]
+    seen = settled_spied(kernel, endings)
+
+    assert [name for name, _ in seen] == ["settle_done", "count", "complete"]
+    assert counts(kernel, batch) == (50, 50, 0, 0, 0)
+
+
+def attempt_of(registry: Registry, job: Claimed) -> tuple[Any, ...]:
+    return job, registry.find("greet"), Run(job, cast("Host", None)), "async", [], {}, 0, 0.0
 
 
 def test_members_are_counted_by_how_they_end(kernel: Kernel) -> None:
@@ -50,12 +82,7 @@ def test_a_batch_is_written_once_for_a_whole_group_and_last(kernel: Kernel) -> N
     endings = [kernel.done(job) for job in reversed(held[:5])]
     endings.append(kernel.ending(held[5], "failed", error="no"))
 
-    def settle(tx: Tx) -> Any:
-        from duework.kernel.settle import settle as verb
-
-        return verb(tx, endings, now=kernel.now, lanes=kernel.lanes, react=kernel.react)
-
-    _, seen = kernel.spied(settle)
+    seen = settled_spied(kernel, endings)
     written = [(name, values) for name, values in seen if name in {"count", "complete"}]
 
     assert [values["id"] for name, values in written if name == "count"] == [first, second]

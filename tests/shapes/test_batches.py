@@ -9,7 +9,7 @@ import pytest
 
 from duework import Batch, Fail, InvalidArguments, NotFound, Progress, Run, UsageError, WaitTimeout
 from duework.kernel.engine import prune_round
-from duework.testing import Harness, doomed
+from duework.testing import Harness
 
 
 @pytest.fixture
@@ -362,17 +362,6 @@ def test_a_batch_is_kept_for_its_time_and_as_long_as_its_members(h: Harness) -> 
     assert open_.progress().waiting == 1
     assert (for_ever.progress().done, for_ever.jobs()) == (1, [])
     healthy(h)
-
-
-def test_members_settle_as_quickly_as_other_jobs(h: Harness) -> None:
-    """Many at once, by a few statements for all of them."""
-    h.drain()
-    make(h, range(90))
-    with doomed(h.app.engine, 10**9) as fuse:
-        h.drain()
-
-    assert h.app.batches()[0].done == 90
-    assert fuse.count < 60
 
 
 def test_a_large_batch_is_one_transaction(h: Harness) -> None:
