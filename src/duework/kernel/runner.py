@@ -166,7 +166,9 @@ class Runner:
         # As `_ending` would; it is by far the most common one.
         keep = task.keep_ms
         return Ending(
-            *(job.id, job.fence, self._worker, "done", 0, result, None, attempt.started, keep, keep)
+            *(job.id, job.fence, self._worker, "done", 0, result),
+            *(None, attempt.started, keep, keep),
+            batch=job.batch,
         )
 
     def _failure(
