@@ -324,6 +324,45 @@ def test_a_batch_stays_until_its_last_member_is_pruned(kernel: Kernel) -> None:
     assert kernel.read("select id from duework_batch") == []
 
 
+def test_a_follow_up_whose_id_was_taken_meanwhile_gets_another(kernel: Kernel) -> None:
+    batch = kernel.batch("greet", 1, then="report").id
+    taken = kernel.read("select then_job from duework_batch")[0].then_job
+    copy = "update duework_job set id = :id where task = 'other'"
+    kernel.enqueue(kernel.new("other"))
+    kernel.run(lambda tx: tx.write(copy, id=taken))
+
+    kernel.settle(*[kernel.done(job) for job in kernel.claim("greet")])
+
+    [report] = reports(kernel)
+    assert report.id == kernel.read("select then_job from duework_batch")[0].then_job != taken
+    assert counts(kernel, batch) == (1, 1, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "done = 7",
+        "total = -1",
+        "then_task = null",
+        "then_payload = null, then_lane = null",
+        "gone = 9",
+    ],
+)
+def test_a_damaged_batch_stops_nobody_and_is_found(kernel: Kernel, damage: str) -> None:
+    kernel.batch("greet", 2, then="report")
+    healthy = kernel.batch("greet", 1, then="report").id
+    kernel.run(lambda tx: tx.write(f"update duework_batch set {damage} where id <> {healthy}"))
+
+    answers = kernel.settle(*[kernel.done(job) for job in kernel.claim("greet")])
+
+    assert [answer.kind for answer in answers if answer] == ["done"] * 3
+    assert tuple(kernel.read(COUNTS, id=healthy)[0]) == (1, 1, 0, 0, 0)
+    assert len(reports(kernel)) in {1, 2}
+    if "then" not in damage:
+        with kernel.reading() as tx:
+            assert any(each.violations for each in verify(tx))
+
+
 def test_reactions_see_members_like_any_job(kernel: Kernel) -> None:
     kernel.batch("greet", 1)
     seen: list[int | None] = []

@@ -258,7 +258,7 @@ def analyse(kernel: Kernel) -> None:
 def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:
     """A new statement has to be put into one of the tables above, or below with its reason."""
     by_its_id = {"replace", "keep_until", "ask_again", "link", "rewrite", "mark", "excuse_job"}
-    inserts = {"insert", "insert_keyed", "batch.insert_members"}
+    inserts = {"insert", "insert_keyed", "batch.insert_members", "batch.insert_follow"}
     on_jobs = {name for name, each in vars(Q).items() if "duework_job" in each.sqlite}
     on_jobs |= {f"batch.{name}" for name, each in vars(B).items() if "duework_job" in each.sqlite}
 

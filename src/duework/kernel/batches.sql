@@ -33,8 +33,15 @@ returning total - done - failed - cancelled, settled, fired, keep, then_job, the
 -- name: complete
 -- Settled, and its follow-up is enqueued now, if it was not before.
 update duework_batch
-set settled = :now, due = :due, fired = 1
+set settled = :now, due = :due, fired = 1, then_job = :then_job
 where id = :id
+
+-- name: insert_follow
+-- Nothing is returned if the id is taken: a process elsewhere has drawn the same one.
+insert into duework_job (id, lane, task, due, at, payload, checksum, expires)
+values (:id, :lane, :task, :at, :at, :payload, :checksum, :expires)
+on conflict (id) do nothing
+returning id
 
 -- name: reopen
 update duework_batch

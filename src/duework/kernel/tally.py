@@ -8,7 +8,6 @@ writes the last one enqueues the follow-up, whose id was drawn when the batch wa
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from duework.clock import FOREVER
 from duework.codec import checksum
@@ -99,30 +98,42 @@ class _Counted:
     fired: int
     keep: int | None
     then_job: int | None
-    then_lane: int
-    then_task: str
-    then_payload: str
-    then_delay: int
+    then_lane: int | None
+    then_task: str | None
+    then_payload: str | None
+    then_delay: int | None
     then_expires: int | None
 
 
 def _concluded(tx: Tx, batch: int, row: _Counted, now: int) -> bool:
     """Note that the last member has ended, or that one is open again; whether the follow-up is due."""
-    if row.open and row.settled is not None:
-        tx.query(B.reopen, {"id": batch, "forever": FOREVER})
-    if row.open or row.settled is not None:
+    if row.open > 0:
+        if row.settled is not None:
+            tx.query(B.reopen, {"id": batch, "forever": FOREVER})
         return False
+    if row.settled is not None:
+        return False
+    job = None if row.fired else _followed(tx, row, now)
     due = FOREVER if row.keep is None else now + row.keep
-    tx.query(B.complete, {"id": batch, "now": now, "due": due})
-    if row.then_job is None or row.fired:
-        return False
-    at = now + row.then_delay
-    job: tuple[Any, ...] = (
-        *(row.then_job, row.then_lane, row.then_task, None, at, at, 0, row.then_payload),
-        checksum(row.then_job, row.then_task, row.then_payload),
-        None if row.then_expires is None else at + row.then_expires,
-        *(None, None, None, None),
-    )
-    tx.bulk(Q.insert, [job])
+    values = {"id": batch, "now": now, "due": due, "then_job": job or row.then_job}
+    tx.query(B.complete, values)
+    return job is not None
+
+
+def _followed(tx: Tx, row: _Counted, now: int) -> int | None:
+    """Enqueue the follow-up, if there is to be one."""
+    job, task, payload = row.then_job, row.then_task, row.then_payload
+    # A row that was damaged must not keep its last member from ending.
+    if job is None or row.then_lane is None or task is None or payload is None:
+        return None
+    at = now + (row.then_delay or 0)
+    expires = None if row.then_expires is None else at + row.then_expires
+    values = {"lane": row.then_lane, "task": task, "at": at, "payload": payload}
+    while True:
+        check = checksum(job, task, payload)
+        more = {"id": job, "checksum": check, "expires": expires}
+        if tx.query(B.insert_follow, {**values, **more}):
+            break
+        job += 1
     tx.query(Q.notify, {"word": "due"})
-    return True
+    return job
