@@ -35,8 +35,10 @@ class Model:
         self.lanes: dict[tuple[str, str, int, int], Row] = {}
         self.paused: set[str] = set()
         self.batches: dict[int, Row] = {}
-        # Members' batches, and how those ended whose rows were deleted at once.
+        # Members' batches, how they were when last counted, and how those ended whose rows were
+        # deleted at once.
         self.members: dict[int, int] = {}
+        self.counted: dict[int, str | None] = {}
         self.ends: dict[int, str] = {}
         self.events: list[tuple[int, str]] = []
         self.seen: set[tuple[str, str | None, str | None]] = set()
@@ -51,7 +53,7 @@ class Model:
             self.last = last
             return f"refused: {refusal}"
         was: dict[int, Row] = before["jobs"]
-        self._count(was)
+        self._count()
         if verb == "prune":
             answer = max(answer, self._prune_batches())
         for job in was.keys() | self.jobs.keys():
@@ -167,6 +169,7 @@ class Model:
             jobs = [structs.replace(new, payload=f"[{n}]") for n in range(size)]
             for job, _ in self.enqueue(jobs):
                 self.members[job] = batch
+                self.counted[job] = "open"
         return batch, False
 
     def retry(self, batch: int, *, then: bool) -> int:
@@ -180,12 +183,13 @@ class Model:
             self.batches[batch] |= {"fired": 0, "then": self.last}
         return len(failed)
 
-    def _count(self, was: dict[int, Row]) -> None:
+    def _count(self) -> None:
         """Compare every member with what it was, and follow up on what is complete now."""
         for job, batch in sorted(self.members.items()):
             row = self.batches.get(batch, {})
-            old = was[job]["state"] if job in was else None
+            old = self.counted[job]
             new = self.jobs[job]["state"] if job in self.jobs else None
+            self.counted[job] = new
             if old == "open" and new != "open":
                 row[new or self.ends[job]] += 1
             if old not in {"open", None} and new == "open":
@@ -241,6 +245,7 @@ class Model:
         late = [j for _, j in taken if (self.jobs[j]["expires"] or FOREVER) <= self.now]
         for job in sorted(late):
             self._end(job, "cancelled", error="it expired before it could start", keep=KEEP)
+        self._count()
         heads = [
             max(head, lane["due"])
             for name, lane in self.lanes.items()
