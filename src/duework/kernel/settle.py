@@ -10,7 +10,7 @@ an ending to a row.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -90,9 +90,9 @@ def _settle_members(
                 raise _NotAll
     except _NotAll:
         return _not_yet(tx, endings, answers)
-    for ending in endings:
-        around.tally.ended(ending.batch, "done")
-        answers[ending.id] = ending
+    for batch, count in Counter([e.batch for e in endings]).items():
+        around.tally.ended(batch, "done", count)
+    answers.update((e.id, e) for e in endings)
     return []
 
 

@@ -35,10 +35,10 @@ class Tally:
     def __init__(self) -> None:
         self._changes: dict[int, Counts] = {}
 
-    def ended(self, batch: int | None, state: State, *, gone: bool = False) -> None:
-        """A member ended, and perhaps its row is gone."""
+    def ended(self, batch: int | None, state: State, count: int = 1, *, gone: bool = False) -> None:
+        """Members ended; `gone` says of one that its row is deleted."""
         if batch is not None:
-            self._add(batch, _ENDS[state], 1)
+            self._add(batch, _ENDS[state], count)
             if gone:
                 self.gone(batch)
 
