@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -984,3 +986,29 @@ def test_what_a_page_should_not_say_fails_it_and_changes_nothing(
     assert (sync.progress().state, sync.progress().pages) == ("failed", 1)
     assert text in (sync.progress().error or "")
     assert (sync.refresh().cursor, items(h)) == (10, list(range(1, 11)))
+
+
+def test_a_hundred_thousand_items_take_no_more_memory_than_ten_thousand(h: Harness) -> None:
+    blocks: dict[int, int] = {}
+
+    @h.app.chain(page_size=1000)
+    async def pull(page: Page) -> Next | End:
+        if page.number % 10 == 0:
+            gc.collect()
+            blocks[page.number] = sys.getallocatedblocks()
+        start = page.cursor or 0
+        items = [{"id": start + n, "name": f"activity {start + n}"} for n in range(page.size)]
+        page.run.commit(lambda tx: keep(tx, items))
+        counts = {"fetched": len(items)}
+        return End(counts) if page.number == 100 else Next(start + len(items), counts)
+
+    def keep(tx: Any, items: list[Any]) -> None:
+        tx.write(WRITE, id=items[0]["id"], page=len(items), athlete=0)
+
+    sync = pull.start()
+    h.drain()
+
+    assert sync.progress().counts == {"fetched": 100_000}
+    assert [row[0] for row in h.app.read("select sum(page) from activity")] == [100_000]
+    # The items of one page take some 4,000 blocks.
+    assert blocks[100] - blocks[20] < 4000
