@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from duework import App
+from duework import App, Conflict
+from duework.kernel.verify import verify
 from tests.support.processes import Bench, until
 
 pytestmark = pytest.mark.slow
@@ -49,3 +53,38 @@ def test_of_many_starts_of_one_key_at_once_one_starts_a_chain(desk: Bench) -> No
     assert len({identifier for identifier, _ in answers}) == 1
     assert sorted(existed for _, existed in answers) == [False] + [True] * 23
     assert len(desk.app.jobs(task="walk")) == 1
+
+
+def test_cancels_and_resumes_at_any_moment_leave_no_gap_and_no_page_twice(desk: Bench) -> None:
+    apps = [App(desk.url) for _ in range(2)]
+    chains = [desk.tasks.stroll.start(40) for _ in range(3)]
+    desk.start()
+    desk.start()
+    deadline = time.monotonic() + 3
+
+    def meddle(number: int) -> int:
+        chance, done = random.Random(number), 0  # noqa: S311 - repeatable
+        while time.monotonic() < deadline:
+            chain = apps[number % 2].get_chain(chance.choice(chains).id)
+            chain.cancel()
+            time.sleep(chance.random() / 100)
+            try:
+                chain.resume()
+            except Conflict:
+                assert chain.refresh().state == "done"
+            done += 1
+        return done
+
+    with ThreadPoolExecutor(4) as pool:
+        meddled = sum(pool.map(meddle, range(4)))
+    ended = [chain.resume() if chain.refresh().state != "done" else chain for chain in chains]
+    ended = [chain.wait("30s") for chain in ended]
+    for app in apps:
+        app.close()
+
+    assert meddled > 20
+    assert [(c.state, c.counts) for c in ended] == [("done", {"items": 40})] * 3, ended
+    notes = Counter(row.note for row in desk.effects())
+    assert notes == Counter({f"{c.id}:{n}": 1 for c in chains for n in range(1, 41)})
+    with desk.app.engine.database.reading() as tx:
+        assert [each for each in verify(tx) if each.violations] == []

@@ -97,6 +97,14 @@ async def walk(page: Page, pages: int) -> Next | End:
     return End(counts) if page.number == pages else Next(10 * page.number, counts)
 
 
+@app.chain(page_size=1)
+async def stroll(page: Page, pages: int) -> Next | End:
+    page.run.write(INSERT, job=page.run.job.id, note=f"{page.chain}:{page.number}")
+    await asyncio.sleep(0.01)
+    counts = {"items": 1}
+    return End(counts) if page.number == pages else Next(page.number, counts)
+
+
 @app.task
 async def long(run: Run, seconds: float) -> str:
     with noted(run):

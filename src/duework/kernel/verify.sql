@@ -160,15 +160,17 @@ where c.completed not in (c.number, c.number - 1)
 limit :bound
 
 -- name: chain_goes_on
--- An active chain has one page to do, whose job is open; it starts where the last one ended.
+-- An active chain has one page to do, whose job is open and starts where the last one ended; or only
+-- its end, by the job of its last page.
 select c.id
 from duework_chain c
 left join duework_page p on p.chain = c.id and p.number = c.number
 left join duework_job j on j.id = p.job
 where c.state = 'active'
-  and (c.completed <> c.number - 1 or coalesce(p.state, '') <> 'open'
+  and (c.completed <> c.number - 1 + c.finishing
+       or coalesce(p.state, '') <> case c.finishing when 1 then 'done' else 'open' end
        or coalesce(j.state, '') <> 'open' or coalesce(j.task, '') <> c.task
-       or coalesce(p.cursor, '') <> coalesce(c.cursor, '')
+       or (c.finishing = 0 and coalesce(p.cursor, '') <> coalesce(c.cursor, ''))
        or coalesce(j.owner, '') <> 'chain:' || c.id)
 limit :bound
 

@@ -241,7 +241,7 @@ def _wrapped(function: PageFunction[P]) -> Callable[..., Any]:
 
         async def call(run: Run, *args: Any, **kwargs: Any) -> Any:
             page = _begin(run)
-            if isinstance(page, Outcome):
+            if not isinstance(page, Page):
                 return page
             return _conclude(page, await function(page, *args, **kwargs))
 
@@ -249,7 +249,7 @@ def _wrapped(function: PageFunction[P]) -> Callable[..., Any]:
 
         def call(run: Run, *args: Any, **kwargs: Any) -> Any:
             page = _begin(run)
-            if isinstance(page, Outcome):
+            if not isinstance(page, Page):
                 return page
             return _conclude(page, function(page, *args, **kwargs))
 
@@ -260,15 +260,18 @@ def _wrapped(function: PageFunction[P]) -> Callable[..., Any]:
     return call
 
 
-def _begin(run: Run) -> Page | Outcome:
-    """The page that a job is; what is not to be run any more is cancelled instead."""
+def _begin(run: Run) -> Page | End | Outcome:
+    """The page that a job is, or at once what becomes of it."""
     rows = run.read(C.begin.sqlite, job=run.job.id)
     if not rows:
         return Cancel("it belongs to no page of a chain")
-    if rows[0].state == "done":
-        return Cancel("its page is done already")
     if rows[0].chain_state in {"cancelled", "done"}:
         return Cancel(STOPPED)
+    if rows[0].finishing:
+        # It was done when its chain was cancelled, and was the last: only the end is left.
+        return End()
+    if rows[0].state == "done":
+        return Cancel("its page is done already")
     return Page(run, rows[0])
 
 

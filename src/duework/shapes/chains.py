@@ -18,7 +18,7 @@ from duework.codec import encode
 from duework.db.database import Retryable, Tx
 from duework.db.queries import load
 from duework.durations import milliseconds
-from duework.errors import Conflict, NotFound, UsageError
+from duework.errors import Conflict, NotFound
 from duework.kernel.engine import Engine
 from duework.kernel.job import KEEP, Ending, Held, LaneName, NewJob
 from duework.kernel.report import describe, redact, storable
@@ -190,19 +190,21 @@ class Chains(Shape):
             return
         chain = self._view(rows[0])
         page = self._page(inside, chain)
-        # A page that is done stays so, whoever revives its job.
-        if page.job != job.id or page.state == "done":
+        # A page that is done stays so, whoever revives its job; the end may be left to do.
+        if page.job != job.id or (page.state == "done" and not chain.finishing):
             return
-        match ending.kind:
-            case "done":
-                self._completed(tx, chain, job, ending)
-            case "cancelled" if ending.error == STOPPED and chain.state == "active":
-                # It was resumed between the look of its page and this.
-                again = self._enqueue(inside, chain, self._engine.clock.now())
-                values = {"chain": chain.id, "number": chain.number, "job": again}
-                inside.query(C.reopen_page, values)
-            case _:
-                self._stopped(tx, chain, job, ending)
+        if ending.kind == "cancelled" and ending.error == STOPPED and chain.state == "active":
+            # It was resumed between the look of its page and this.
+            self._again(inside, chain, page, None)
+        elif ending.kind == "done" and page.state == "done":
+            self._late_end(tx, chain)
+        elif ending.kind == "done":
+            self._completed(tx, chain, job, ending)
+        else:
+            if page.state != "done":
+                self._settle_page(inside, chain, job, ending)
+            if chain.state == "active":
+                self._stop(tx, chain, ending.kind, ending.error)
 
     def _page(self, tx: Tx, chain: Chain) -> PageRow:
         """The newest one."""
@@ -257,9 +259,17 @@ class Chains(Shape):
         self._new_page(tx, chain, at=self._engine.clock.now() + after)
         return chain
 
+    def _late_end(self, tx: Transaction, chain: Chain) -> None:
+        """Its last page was done when it was cancelled: the end comes after a resume."""
+        inside = tx._tx  # noqa: SLF001 - ours
+        if chain.state == "failed":
+            chain = self._reactivated(inside, chain)
+        if chain.state == "active":
+            self._rewrite(inside, self._finished(tx, chain))
+
     def _finished(self, tx: Transaction, chain: Chain) -> Chain:
         """The end, with what the task does then; if that raises, the page that ended it has failed."""
-        chain = self._ended(chain, "done", None)
+        chain = msgspec.structs.replace(self._ended(chain, "done", None), finishing=0)
         if (task := self.tasks.get(chain.task)) is not None:
             for function in task.finishers:
                 more = function(tx, chain)
@@ -269,15 +279,6 @@ class Chains(Shape):
             for reaction in task.reactions:
                 reaction(tx, chain, "done")
         return chain
-
-    def _stopped(self, tx: Transaction, chain: Chain, job: Held, ending: Ending) -> None:
-        """A page failed for good, or was cancelled: so is its chain, if it was active."""
-        inside = tx._tx  # noqa: SLF001 - ours
-        self._settle_page(inside, chain, job, ending)
-        if chain.state == "active":
-            self._stop(
-                tx, chain, "failed" if ending.kind == "failed" else "cancelled", ending.error
-            )
 
     def _stop(self, tx: Transaction, chain: Chain, state: Any, error: str | None) -> None:
         """End an active chain early. A reaction that fails is undone, and the chain is ended."""
@@ -304,7 +305,7 @@ class Chains(Shape):
         else:
             keep = KEEP if known is None else known.keep_ms
         due = FOREVER if keep is None else now + keep
-        changes = {"state": state, "error": error, "settled": now, "due": due, "finishing": 0}
+        changes = {"state": state, "error": error, "settled": now, "due": due}
         return msgspec.structs.replace(chain, **changes)
 
     def _rewrite(self, tx: Tx, chain: Chain) -> None:
@@ -335,30 +336,34 @@ class Chains(Shape):
     def retry(self, identifier: int) -> None:
         self._call(self._resume_verb, (int(identifier), True))
 
-    def _held(self, tx: Tx, identifier: int) -> tuple[Chain, PageRow, Held | None]:
-        """A chain, its newest page and that page's job, under lock, the job's first."""
+    def _held(self, tx: Tx, identifier: int) -> tuple[Chain, PageRow, Held | None, bool]:
+        """A chain, its newest page and that page's job, and whether the job too is under lock."""
         chain = self._found(tx.query(C.look, {"id": identifier}), identifier)
-        before = self._page(tx, chain)
-        job = held(tx, [before.job]).get(before.job)
+        before = self._page(tx, chain).job
+        job = held(tx, [before]).get(before)
         chain = self._lock(tx, identifier)
         page = self._page(tx, chain)
-        # It may have gone on in between. Nobody waits for the job of another page then: who has the
-        # chain must not; a page that begins looks at the chain's state itself.
-        return chain, page, job if page.job == before.job else None
+        if page.job == before:
+            return chain, page, job, True
+        # It went on in between. Whoever has the chain must not wait for a job: its page, which has
+        # that, may wait for the chain.
+        return chain, page, held(tx, [page.job], lock=False).get(page.job), False
 
     def _cancel(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:
         """Give them no further page. A page that runs goes on to its end, and is counted."""
         engine = self._engine
         answers: list[str] = []
         for identifier, why in wanted:
-            chain, _, job = self._held(tx, identifier)
+            chain, _, job, locked = self._held(tx, identifier)
+            waits = job is not None and job.worker is None and job.state == "open"
             if chain.state != "active":
                 answers.append(chain.state)
-            elif job is not None and job.worker is None and job.state == "open":
+            elif job is not None and waits and locked:
                 # The chain hears of it as of any page that is cancelled.
                 engine.cancel(tx, [(job.id, why)])
                 answers.append("cancelled")
             else:
+                # A page that has yet to begin looks at the chain's state itself.
                 self._stop(Transaction(tx, engine), chain, "cancelled", why)
                 answers.append("cancelling")
         return answers
@@ -366,32 +371,20 @@ class Chains(Shape):
     def _resume(self, tx: Tx, wanted: list[tuple[int, bool]]) -> Sequence[None]:
         """Go on after the last completed page; with a flag, only if a page has failed."""
         for identifier, only_failed in wanted:
-            chain, page, job = self._held(tx, identifier)
-            if only_failed and page.state != "failed":
+            chain, page, job, _ = self._held(tx, identifier)
+            if only_failed and "failed" not in {page.state, chain.state}:
                 raise Conflict(f"no page of chain {identifier} has failed; it is {chain.state}")
             if chain.state == "active":
                 continue
             if chain.state == "done":
                 raise Conflict(f"chain {identifier} is done; start a new one")
             chain = self._reactivated(tx, chain)
-            if chain.finishing:
-                chain = self._late_finish(tx, chain)
-            elif page.state == "done":
+            if page.state == "done" and not chain.finishing:
                 chain = self._next(tx, chain)
-            elif page.state != "open":
-                self._reopen(tx, chain, page, job)
+            else:
+                self._again(tx, chain, page, job)
             self._rewrite(tx, chain)
         return [None for _ in wanted]
-
-    def _late_finish(self, tx: Tx, chain: Chain) -> Chain:
-        """Its last page was done when it was cancelled: only the end is left."""
-        if chain.task not in self.tasks:
-            message = (
-                f"chain {chain.id} has only its end left, which is code of {chain.task!r}:"
-                " resume it in a process that knows that task (--app)"
-            )
-            raise UsageError(message)
-        return self._finished(Transaction(tx, self._engine), chain)
 
     def _reactivated(self, tx: Tx, chain: Chain) -> Chain:
         if chain.key is not None and (
@@ -407,17 +400,17 @@ class Chains(Shape):
         }
         return msgspec.structs.replace(chain, **changes)
 
-    def _reopen(self, tx: Tx, chain: Chain, page: PageRow, job: Held | None) -> None:
-        """Run a failed or cancelled page again, by the same job if there still is one."""
-        engine = self._engine
-        if job is not None and job.state in {"failed", "cancelled"}:
-            engine.revive(tx, [job.id])
-            number = int(job.id)
-        elif job is not None and job.state == "open":
-            number = int(job.id)
-        else:
+    def _again(self, tx: Tx, chain: Chain, page: PageRow, job: Held | None) -> None:
+        """Run a page once more, or the end after it, by the same job if there still is one."""
+        engine, number = self._engine, page.job
+        if job is None:
+            # Its row is gone, or is settled as cancelled at this moment.
             number = self._enqueue(tx, chain, engine.clock.now())
-        tx.query(C.reopen_page, {"chain": chain.id, "number": page.number, "job": number})
+        elif job.state != "open":
+            engine.revive(tx, [number])
+        state = "done" if page.state == "done" else "open"
+        values = {"chain": chain.id, "number": page.number, "job": number, "state": state}
+        tx.query(C.page_again, values)
 
 
 def _short(error: str | None) -> str | None:

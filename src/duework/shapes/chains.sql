@@ -73,15 +73,16 @@ set state = :state, counts = :counts, quota = :quota, failures = :failures, erro
     started = :started, settled = :settled
 where chain = :chain and number = :number
 
--- name: reopen_page
+-- name: page_again
 -- The error stays on record until the page has settled again.
 update duework_page
-set state = 'open', job = :job, settled = null
+set state = :state, job = :job, settled = case when :state = 'open' then null else settled end
 where chain = :chain and number = :number
 
 -- name: begin
 -- All that a page is told when it starts; read by whoever runs its job.
-select p.number, p.state, p.cursor, p.size, c.id as chain, c.state as chain_state, c.counts, c.key
+select p.number, p.state, p.cursor, p.size, c.id as chain, c.state as chain_state, c.counts, c.key,
+       c.finishing
 from duework_page p
 join duework_chain c on c.id = p.chain
 where p.job = :job

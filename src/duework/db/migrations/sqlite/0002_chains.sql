@@ -14,7 +14,7 @@ create table duework_chain (
     completed integer not null default 0, -- pages that are done: 1 to this
     counts text not null default '{}',    -- of these, summed
     expected text,                        -- what a page said about the end
-    finishing integer not null default 0, -- its last page is done, and it was cancelled meanwhile
+    finishing integer not null default 0, -- its last page is done, its end is not: it was cancelled meanwhile
     error text,
     started integer not null,
     settled integer,
