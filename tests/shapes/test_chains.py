@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+import msgspec
 import pytest
 
 from duework import (
@@ -529,6 +530,26 @@ def test_reviving_the_job_of_a_page_that_is_done_does_it_no_second_time(h: Harne
 
     assert len(source.seen) == 3
     assert sync.refresh() == before
+    assert items(h) == everything(source)
+
+
+def test_reviving_the_job_of_an_earlier_page_does_not_disturb_the_one_that_waits(
+    h: Harness,
+) -> None:
+    source = Source(h.app)
+    source.before = lambda page: (
+        msgspec.structs.replace(source.read(page), delay="1m") if page.number < 3 else None
+    )
+    sync = source.chain.start(7)
+    h.drain()
+
+    assert h.app.revive(sync.pages()[0].job) == "revived"
+    h.drain()
+    assert [page.phase for page in sync.pages()] == ["done", "waiting"]
+    h.advance("2m")
+
+    assert [number for number, _ in source.seen] == [1, 2, 3]
+    assert sync.progress().state == "done"
     assert items(h) == everything(source)
 
 
