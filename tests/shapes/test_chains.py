@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+import threading
+import time
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +28,8 @@ from duework import (
     UsageError,
     WaitTimeout,
 )
+from duework.kernel.job import Ending
+from duework.kernel.settle import held
 from duework.kernel.verify import verify
 from duework.shapes.chain import Expected
 from duework.testing import Harness
@@ -734,6 +738,35 @@ def test_a_process_that_does_not_know_the_task_can_cancel_and_resume(
     h.drain()
 
     assert items(h) == everything(source)
+
+
+def test_a_cancel_that_waited_for_a_page_to_settle_stops_the_next_one(h: Harness) -> None:
+    source = Source(h.app)
+    sync = source.chain.start(7)
+    first = sync.pages()[0].job
+    answers: list[str] = []
+    cancelling = threading.Thread(target=lambda: answers.append(sync.cancel("late")))
+
+    with h.app.transaction() as tx:
+        inside = tx._tx  # noqa: SLF001 - as a settle is inside it
+        row = held(inside, [first])[first]
+        cancelling.start()
+        # It has seen the first page, and waits for its job, or for the whole database.
+        time.sleep(0.3)
+        said = '{"type":"next","cursor":10,"counts":{"fetched":10},"quota":{}}'
+        tx.write("update duework_job set state = 'done', settled = 1 where id = :id", id=first)
+        h.app._react(inside, row, Ending(row.id, 0, 0, "done", result=said))  # noqa: SLF001
+    cancelling.join()
+    h.drain()
+
+    # SQLite has one writer: there the cancel began after the settle had ended.
+    assert answers in (["cancelling"], ["cancelled"])
+    assert source.seen == []
+    assert (sync.refresh().state, sync.refresh().error) == ("cancelled", "late")
+    assert [page.phase for page in sync.pages()] == ["done", "cancelled"]
+    sync.resume()
+    h.drain()
+    assert source.seen == [(2, 10), (3, 20)]
 
 
 # --- progress
