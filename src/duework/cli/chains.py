@@ -8,10 +8,10 @@ from typing import Any
 import click
 from rich.text import Text
 
-from duework import App, Chain, ChainPage
+from duework import App, Chain, ChainPage, InvalidArguments
 from duework.cli.base import examples, on_database
 from duework.cli.jobs import each_of
-from duework.cli.out import STYLES, Out, ago, first_line
+from duework.cli.out import STYLES, Out, ago, first_line, plain
 from duework.durations import human
 from duework.observe.log import escaped
 
@@ -103,7 +103,7 @@ def _fields(out: Out, chain: Chain, now: int) -> None:
         ("state", chain.state),
         ("pages", f"{chain.completed} done"),
         ("percent", _percent(chain)),
-        ("counts", _counted(chain.counts)),
+        ("counts", chain.stored_counts),
         ("cursor", chain.stored_cursor),
         ("size", chain.size),
         ("payload", chain.payload),
@@ -119,11 +119,20 @@ def _fields(out: Out, chain: Chain, now: int) -> None:
 
 
 def _percent(chain: Chain) -> str | None:
-    return None if chain.percent is None else f"{chain.percent:g} %"
+    percent = _number(chain)
+    return None if percent is None else f"{percent:g} %"
 
 
-def _counted(counts: Mapping[str, int | float]) -> str | None:
-    return ", ".join(f"{name} {count:g}" for name, count in counts.items()) or None
+def _number(chain: Chain) -> float | None:
+    """None also where the stored row cannot be read."""
+    try:
+        return chain.percent
+    except InvalidArguments:
+        return None
+
+
+def _counted(counts: Mapping[str, object] | None) -> str | None:
+    return ", ".join(f"{name} {count}" for name, count in (counts or {}).items()) or None
 
 
 def _took(page: ChainPage) -> str | None:
@@ -139,11 +148,11 @@ def as_dict(chain: Chain) -> dict[str, object]:
         "key": chain.key,
         "state": chain.state,
         "pages_done": chain.completed,
-        "percent": chain.percent,
-        "counts": chain.counts,
-        "cursor": chain.cursor,
+        "percent": _number(chain),
+        "counts": plain(chain.stored_counts),
+        "cursor": plain(chain.stored_cursor),
         "size": chain.size,
-        "arguments": chain.arguments,
+        "arguments": plain(chain.payload),
         "started": chain.started,
         "settled": chain.settled,
         "error": chain.error,

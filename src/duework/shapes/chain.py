@@ -17,7 +17,7 @@ import msgspec
 from duework.clock import monotonic, pause
 from duework.codec import decode
 from duework.durations import Duration, milliseconds
-from duework.errors import Error, UsageError, WaitTimeout
+from duework.errors import Error, InvalidArguments, UsageError, WaitTimeout
 from duework.kernel.job import phase
 from duework.kernel.run import Run
 from duework.twins import averb
@@ -72,6 +72,14 @@ class End(msgspec.Struct, frozen=True, tag="end"):
     counts: Counts = {}
     quota: Counts = {}
     expected: Expected | None = None
+
+
+def expected_of(text: str) -> Expected:
+    """What is stored of it."""
+    try:
+        return msgspec.json.decode(text, type=Expected)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise InvalidArguments(f"stored data cannot be read: {error}") from error
 
 
 def check_size(size: int) -> int:
@@ -233,7 +241,7 @@ class Chain(msgspec.Struct, frozen=True):
     def _share(self) -> float | None:
         if self.stored_expected is None:
             return None
-        wanted = msgspec.json.decode(self.stored_expected, type=Expected)
+        wanted = expected_of(self.stored_expected)
         if wanted.total is not None:
             reached = self.counts.get(wanted.of or "", 0)
             return reached / wanted.total if wanted.total > 0 else None

@@ -24,7 +24,7 @@ from duework.kernel.job import KEEP, Ending, Held, LaneName, NewJob
 from duework.kernel.report import describe, redact, storable
 from duework.kernel.settle import ERROR_LIMIT, THEIRS, held
 from duework.kernel.transaction import Transaction
-from duework.shapes.chain import Chain, ChainPage, Counts, End, Expected, Next, page_of
+from duework.shapes.chain import Chain, ChainPage, Counts, End, Next, expected_of, page_of
 from duework.shapes.shape import Shape
 
 if TYPE_CHECKING:
@@ -185,8 +185,8 @@ class Chains(Shape):
     def settled(self, tx: Transaction, job: Held, ending: Ending) -> None:
         """A page is done, failed or cancelled, in the transaction that says so."""
         inside = tx._tx  # noqa: SLF001 - ours
-        identifier = int((job.owner or "").partition(":")[2])
-        if not (rows := inside.query(C.lock, {"id": identifier})):
+        identifier = _number((job.owner or "").partition(":")[2])
+        if identifier is None or not (rows := inside.query(C.lock, {"id": identifier})):
             return
         chain = self._view(rows[0])
         page = self._page(inside, chain)
@@ -413,6 +413,12 @@ class Chains(Shape):
         tx.query(C.page_again, values)
 
 
+def _number(text: str) -> int | None:
+    """A chain's id as an owner names it; None for what no id can be."""
+    digits = text.isascii() and text.isdecimal() and len(text) < 20  # noqa: PLR2004 - of 2^63
+    return int(text) if digits and int(text) < 2**63 else None
+
+
 def _short(error: str | None) -> str | None:
     return None if error is None else storable(error[:ERROR_LIMIT])
 
@@ -426,7 +432,7 @@ def _expected(chain: Chain, said: Next | End) -> str | None:
     """What the page said about the end, or else what an earlier one did."""
     wanted = said.expected
     if wanted is None and chain.stored_expected is not None:
-        wanted = msgspec.json.decode(chain.stored_expected, type=Expected)
+        wanted = expected_of(chain.stored_expected)
     if wanted is None:
         return None
     if wanted.total is not None and wanted.of is None:
