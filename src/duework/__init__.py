@@ -29,6 +29,7 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
+from duework.shapes.chain import Chain, ChainPage, ChainProgress, End, Next, Page
 from duework.task import Task
 
 __all__ = [
@@ -36,9 +37,13 @@ __all__ = [
     "App",
     "Attempt",
     "Cancel",
+    "Chain",
+    "ChainPage",
+    "ChainProgress",
     "Check",
     "Conflict",
     "DatabaseError",
+    "End",
     "Error",
     "Exponential",
     "Fail",
@@ -47,7 +52,9 @@ __all__ = [
     "InvalidArguments",
     "Job",
     "LeaseLost",
+    "Next",
     "NotFound",
+    "Page",
     "Part",
     "PayloadTooLarge",
     "Queue",

@@ -31,3 +31,7 @@ class Transaction:
         """Enqueue a task, or `task.using(…)`, in this transaction."""
         job = task.using()._new_job(args, kwargs, self._engine.clock.now())  # noqa: SLF001 - ours
         return self._engine.enqueue(self._tx, [job])[0]
+
+    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Start a chain, or `chain.using(…)`, in this transaction."""
+        return chain.using()._start_in(args, kwargs, self._engine.clock.now())(self)  # noqa: SLF001 - ours
