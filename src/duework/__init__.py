@@ -30,6 +30,7 @@ from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
 from duework.shapes.batches import Batch, Progress
+from duework.shapes.chain import Chain, ChainPage, ChainProgress, End, Next, Page
 from duework.task import Task
 
 __all__ = [
@@ -38,9 +39,13 @@ __all__ = [
     "Attempt",
     "Batch",
     "Cancel",
+    "Chain",
+    "ChainPage",
+    "ChainProgress",
     "Check",
     "Conflict",
     "DatabaseError",
+    "End",
     "Error",
     "Exponential",
     "Fail",
@@ -49,7 +54,9 @@ __all__ = [
     "InvalidArguments",
     "Job",
     "LeaseLost",
+    "Next",
     "NotFound",
+    "Page",
     "Part",
     "PayloadTooLarge",
     "Progress",

@@ -39,6 +39,8 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
 from duework.part import Part, Tasks, define
 from duework.shapes.batches import Batches
+from duework.shapes.chain_tasks import ChainVerbs
+from duework.shapes.chains import Chains
 from duework.shapes.shape import Shape
 from duework.task import Task
 from duework.twins import averb
@@ -49,7 +51,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks, Batches):
+class App(Tasks, ChainVerbs, Batches):
     """Durable work on one database."""
 
     def __init__(
@@ -85,6 +87,8 @@ class App(Tasks, Batches):
         self._opening = threading.Lock()
         self._closed = False
         self._add_housekeeping()
+        self._adopt(chains := Chains())
+        self._chains = chains
 
     @property
     def url(self) -> str:

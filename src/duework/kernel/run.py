@@ -109,6 +109,11 @@ class Run:
         new = task.using()._new_batch(items, self._host.now(), **options)  # noqa: SLF001 - ours
         self._add(self._host.effect_of_batch(new))
 
+    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> None:
+        """Start a chain with the settle, or not at all. `chain` may be `chain.using(…)`."""
+        begin = chain.using()._start_in(args, kwargs, self._host.now())  # noqa: SLF001 - ours
+        self._add(lambda tx: (begin(self._host.transaction(tx)), None)[1])
+
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""
         self._add(lambda tx: function(self._host.transaction(tx)))

@@ -37,3 +37,7 @@ class Transaction:
         now = self._engine.clock.now()
         new = task.using()._new_batch(items, now, **options)  # noqa: SLF001 - ours
         return self._engine.batch(self._tx, [new])[0]
+
+    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Start a chain, or `chain.using(…)`, in this transaction."""
+        return chain.using()._start_in(args, kwargs, self._engine.clock.now())(self)  # noqa: SLF001 - ours
