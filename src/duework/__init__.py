@@ -29,6 +29,7 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
+from duework.shapes.batches import Batch, Progress
 from duework.shapes.chain import Chain, ChainPage, ChainProgress, End, Next, Page
 from duework.task import Task
 
@@ -36,6 +37,7 @@ __all__ = [
     "Admin",
     "App",
     "Attempt",
+    "Batch",
     "Cancel",
     "Chain",
     "ChainPage",
@@ -57,6 +59,7 @@ __all__ = [
     "Page",
     "Part",
     "PayloadTooLarge",
+    "Progress",
     "Queue",
     "Retry",
     "Run",

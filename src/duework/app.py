@@ -38,6 +38,7 @@ from duework.kernel.tasks import Definition, Policy, Registry, check_count, chec
 from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
 from duework.part import Part, Tasks, define
+from duework.shapes.batches import Batches
 from duework.shapes.chain_tasks import ChainVerbs
 from duework.shapes.chains import Chains
 from duework.shapes.shape import Shape
@@ -50,7 +51,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks, ChainVerbs):
+class App(Tasks, ChainVerbs, Batches):
     """Durable work on one database."""
 
     def __init__(

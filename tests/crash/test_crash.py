@@ -40,7 +40,7 @@ def h(harness: Harness) -> Harness:
 def forget(h: Harness) -> None:
     """Empty the database, and what the process remembers of it."""
     with h.app.transaction() as tx:
-        for table in ("job", "attempt", "once", "worker", "lane", "pause"):
+        for table in ("job", "attempt", "once", "worker", "lane", "pause", "batch"):
             tx.write(f"delete from duework_{table}")
         tx.write("delete from effect")
     h.app.engine.lanes = Lanes()

@@ -56,7 +56,9 @@ def test_every_public_name_is_in_a_guide(public: str) -> None:
     assert any(words.search(page.read_text()) for page in GUIDES), f"no guide mentions {public}"
 
 
-@pytest.mark.parametrize("kind", [duework.App, duework.Run, duework.Job, duework.Queue])
+@pytest.mark.parametrize(
+    "kind", [duework.App, duework.Run, duework.Job, duework.Queue, duework.Batch]
+)
 def test_every_verb_is_in_a_guide(kind: type) -> None:
     text = "\n".join(page.read_text() for page in GUIDES)
 

@@ -11,6 +11,7 @@ from duework.kernel.verify import INVARIANTS, Finding, verify
 from tests.support.kernel import ME, Kernel
 
 HELD, DONE, RETRYING, KEYED, HEAD, PARKED, BEFORE, AFTER = range(1, 9)
+BATCH, MEMBER = 9, 11
 
 
 def chain(state: str, number: int, completed: int, key: str = "a") -> str:
@@ -56,6 +57,9 @@ PLANTED: dict[str, Sequence[str]] = {
         "insert into duework_once values ('greet', 'ada', 1, 2), ('greet', 'ada', 3, 4)",
     ],
     "lease_has_worker": ["delete from duework_worker"],
+    "batch_counts": [f"update duework_job set state = 'done', settled = 1 where id = {MEMBER}"],
+    "batch_settles": [f"update duework_batch set due = 0 where id = {BATCH}"],
+    "batch_exists": [f"update duework_job set batch = 999 where id = {MEMBER}"],
     "chain_key_is_active_once": [
         "drop index duework_chain_key",
         chain("active", 1, 0),
@@ -94,6 +98,7 @@ def healthy(kernel: Kernel) -> Kernel:
     kernel.enqueue(kernel.new("serial", serial="s"), kernel.new("serial", serial="s"))
     kernel.enqueue(kernel.new("first"))
     kernel.enqueue(kernel.new("second", after=BEFORE))
+    kernel.batch("member", 2, then="report")
     with kernel.database.transaction() as tx:
         tx.write(
             "insert into duework_worker (id, host, boot, space, pid, born, started)"
@@ -134,7 +139,9 @@ def test_a_healthy_database_has_no_violations(healthy: Kernel) -> None:
     findings = found(healthy, full=True)
 
     assert [each for each in findings.values() if each.violations] == []
-    assert findings["settled_has_time"].checked == 8
+    assert findings["settled_has_time"].checked == 10
+    assert findings["batch_counts"].checked == 1
+    assert findings["batch_exists"].checked == 2
     assert findings["parked_has_reason"].checked == 2
     assert findings["attempt_fence"].checked == 1
 

@@ -185,6 +185,7 @@ async def blocks_the_loop(run: Run, seconds: float) -> None:
 def describes_itself(run: Run, name: str) -> dict[str, Any]:
     run.write(INSERT, job=run.job.id, note=name)
     run.enqueue(quick, f"after {name}")
+    run.batch(quick, [f"one of {name}", f"two of {name}"], name=name)
     open_files = []
     for handle in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):

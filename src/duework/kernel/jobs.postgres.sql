@@ -3,10 +3,11 @@
 -- name: insert
 -- Differs: many rows in one round trip are arrays.
 insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
-                         after, owner)
+                         after, owner, batch)
 select * from unnest(:id::bigint[], :lane::bigint[], :task::text[], :key::text[], :due::bigint[],
                      :at::bigint[], :linked::smallint[], :payload::text[], :checksum::bigint[],
-                     :expires::bigint[], :serial::text[], :after::bigint[], :owner::text[])
+                     :expires::bigint[], :serial::text[], :after::bigint[], :owner::text[],
+                     :batch::bigint[])
 
 -- name: lock_lane_births
 -- Differs: two processes may do so at once. A lane that is not committed cannot be paused or resumed
@@ -34,9 +35,10 @@ update duework_job j
 set state = 'done', due = e.due, worker = null, result = e.result, error = null,
     settled = e.settled
 from unnest(:due::bigint[], :result::text[], :settled::bigint[], :id::bigint[], :fence::bigint[],
-            :worker::bigint[]) as e (due, result, settled, id, fence, worker)
+            :worker::bigint[], :batch::bigint[])
+     as e (due, result, settled, id, fence, worker, batch)
 where j.id = e.id and j.fence = e.fence and j.worker = e.worker and j.linked = 0
-  and j.state = 'open'
+  and j.state = 'open' and j.batch is not distinct from e.batch
 
 -- name: settle_gone
 -- Differs: many rows in one round trip are arrays.
@@ -117,4 +119,4 @@ set due = :until, worker = :worker, fence = j.fence + 1
 from taken
 where j.id = taken.id
 returning j.id, j.fence, j.lane, j.task, j.payload, j.checksum, j.at, j.failures, j.crashes, j.key,
-          j.expires, j.serial, j.owner
+          j.expires, j.serial, j.owner, j.batch

@@ -7,13 +7,13 @@ and so does a lost lease. Reads do not see this run's own writes.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from duework.db.database import Tx
 from duework.errors import UsageError
-from duework.kernel.job import Claimed, Effect, NewJob
+from duework.kernel.job import Claimed, Effect, NewBatch, NewJob
 
 
 class Host(Protocol):
@@ -26,6 +26,8 @@ class Host(Protocol):
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None: ...
 
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect: ...
+
+    def effect_of_batch(self, new: NewBatch) -> Effect: ...
 
     def transaction(self, tx: Tx) -> Any: ...
 
@@ -101,6 +103,11 @@ class Run:
     def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> None:
         """Enqueue with the settle, or not at all. `task` may be `task.using(…)`."""
         self._add(task.using()._new_job(args, kwargs, self._host.now()))  # noqa: SLF001 - ours
+
+    def batch(self, task: Any, items: Iterable[Any], /, **options: Any) -> None:
+        """Make a batch with the settle, or not at all. Takes what `app.batch` takes."""
+        new = task.using()._new_batch(items, self._host.now(), **options)  # noqa: SLF001 - ours
+        self._add(self._host.effect_of_batch(new))
 
     def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> None:
         """Start a chain with the settle, or not at all. `chain` may be `chain.using(…)`."""

@@ -166,7 +166,9 @@ class Runner:
         # As `_ending` would; it is by far the most common one.
         keep = task.keep_ms
         return Ending(
-            *(job.id, job.fence, self._worker, "done", 0, result, None, attempt.started, keep, keep)
+            *(job.id, job.fence, self._worker, "done", 0, result),
+            *(None, attempt.started, keep, keep),
+            batch=job.batch,
         )
 
     def _failure(
@@ -218,6 +220,7 @@ class Runner:
             keep_cancelled=KEEP if task is None else task.keep_ms,
             immortal=task is not None and task.policy.immortal,
             watched=watched,
+            batch=job.batch,
             **more,
         )
         if ending.effects or ending.watched:

@@ -13,7 +13,9 @@ select (select count(*) from duework_job) as jobs,
        (select count(*) from duework_once) as once_rows,
        (select count(*) from duework_lane) as lanes,
        (select count(*) from duework_chain) as chains,
-       (select count(*) from duework_page) as pages
+       (select count(*) from duework_page) as pages,
+       (select count(*) from duework_batch) as batches,
+       (select count(*) from duework_job where batch is not null) as members
 
 -- name: state_is_known
 select id from duework_job
@@ -131,6 +133,38 @@ select j.id
 from duework_job j
 left join duework_worker w on w.id = j.worker
 where j.worker is not null and w.id is null
+limit :bound
+
+-- name: batch_counts
+-- Its counters are what a recount of its members gives, those counted whose rows are gone.
+select b.id
+from duework_batch b
+left join (select batch, count(*) as kept,
+                  sum(case when state = 'open' then 1 else 0 end) as still_open,
+                  sum(case when state = 'done' then 1 else 0 end) as done,
+                  sum(case when state = 'failed' then 1 else 0 end) as failed,
+                  sum(case when state = 'cancelled' then 1 else 0 end) as cancelled
+           from duework_job
+           where batch is not null
+           group by batch) m on m.batch = b.id
+where coalesce(m.kept, 0) <> b.total - b.gone
+   or coalesce(m.still_open, 0) <> b.total - b.done - b.failed - b.cancelled
+   or m.done > b.done or m.failed > b.failed or m.cancelled > b.cancelled
+limit :bound
+
+-- name: batch_settles
+-- It is settled if and only if no member is open, is kept until then, and then has its follow-up.
+select id from duework_batch
+where (settled is null) <> (done + failed + cancelled < total)
+   or (settled is null and due < :forever)
+   or (settled is not null and fired = 0)
+limit :bound
+
+-- name: batch_exists
+select j.id
+from duework_job j
+left join duework_batch b on b.id = j.batch
+where j.batch is not null and b.id is null
 limit :bound
 
 -- name: chain_key_is_active_once
