@@ -29,6 +29,7 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
+from duework.shapes.schedule import Schedule
 from duework.task import Task
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "Queue",
     "Retry",
     "Run",
+    "Schedule",
     "SchemaMismatch",
     "Snooze",
     "Status",

@@ -38,6 +38,8 @@ from duework.kernel.tasks import Definition, Policy, Registry, check_count, chec
 from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
 from duework.part import Part, Tasks, define
+from duework.shapes.schedule import Schedules
+from duework.shapes.scheduling import Scheduling
 from duework.shapes.shape import Shape
 from duework.task import Task
 from duework.twins import averb
@@ -48,7 +50,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks):
+class App(Tasks, Scheduling):
     """Durable work on one database."""
 
     def __init__(
@@ -84,6 +86,7 @@ class App(Tasks):
         self._opening = threading.Lock()
         self._closed = False
         self._add_housekeeping()
+        self._adopt(Schedules())
 
     @property
     def url(self) -> str:

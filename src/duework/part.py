@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
+from duework.shapes.scheduling import Declares
 from duework.shapes.shape import Shape
 from duework.task import Task
 
@@ -19,7 +20,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Tasks:
+class Tasks(Declares):
     """What App and Part have in common: the decorator that registers a function."""
 
     def _register(
@@ -53,7 +54,7 @@ class Tasks:
     def task(self, function: Any = None, /, **options: Any) -> Any:
         """Register a function as a task: `@app.task` or `@app.task(retries=3, …)`."""
         if function is not None:
-            return self._register(function, options)
+            return self._define(function, options)
         return _Decorator(self, options)
 
 
@@ -81,7 +82,7 @@ class _Decorator:
     def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
 
     def __call__(self, function: Any, /) -> Any:
-        return self._owner._register(function, self._options)  # noqa: SLF001 - one mechanism, two classes
+        return self._owner._define(function, self._options)  # noqa: SLF001 - one mechanism, two classes
 
 
 def define(function: Callable[..., Any], options: dict[str, Any], prefix: str = "") -> Definition:

@@ -26,7 +26,7 @@ ZONES = """
     Australia/Adelaide Australia/Lord_Howe Australia/Sydney Europe/Dublin Europe/Istanbul
     Europe/Lisbon Europe/London Europe/Moscow Europe/Paris Europe/Volgograd Pacific/Apia
     Pacific/Auckland Pacific/Chatham Pacific/Fakaofo Pacific/Kwajalein Pacific/Norfolk UTC
-""".split()
+""".split()  # noqa: SIM905 - a list of words
 FIRST = datetime(1970, 1, 2, tzinfo=UTC).timestamp()
 LAST = datetime(2037, 12, 30, tzinfo=UTC).timestamp()
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a clock on a wall

@@ -31,3 +31,7 @@ class Transaction:
         """Enqueue a task, or `task.using(…)`, in this transaction."""
         job = task.using()._new_job(args, kwargs, self._engine.clock.now())  # noqa: SLF001 - ours
         return self._engine.enqueue(self._tx, [job])[0]
+
+    def schedule(self, task: Any, /, **options: Any) -> None:
+        """Make or change a schedule in this transaction; options as `app.schedule`."""
+        task.app.schedule_effect(task, options, self._engine.clock.now())(self._tx)

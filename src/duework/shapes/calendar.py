@@ -329,7 +329,7 @@ def _cron(expression: str) -> _Cron:
         parsed = CronSim(expression, _EPOCH)
     except (CronSimError, AssertionError, ValueError) as error:
         message = (
-            f"cannot read the cron expression {expression!r}: {error or 'bad step'}; write five"
+            f"cannot read the cron expression {expression!r}: {str(error) or 'bad step'}; write five"
             " fields (minute hour day month weekday), such as '30 2 * * *' or '*/15 * * * *'"
         )
         raise UsageError(message) from None
@@ -347,7 +347,7 @@ class _Recurrence:
     @property
     def through(self) -> bool:
         """Whether it runs all through the hours."""
-        return self.rule._freq > _DAILY  # noqa: SLF001 - it has no public name
+        return int(self.rule._freq) > _DAILY  # noqa: SLF001 - it has no public name
 
     def after(self, wall: datetime) -> datetime | None:
         rule = self.rule
@@ -376,14 +376,15 @@ def _recurrence(given: When) -> _Recurrence:
     seconds = given.start // 1000
     start = _EPOCH + timedelta(seconds=seconds + _offset(zone(given.tz), seconds))
     try:
-        made = rrulestr(text, dtstart=start)
+        made: Any = rrulestr(text, dtstart=start)
     except (ValueError, TypeError, AttributeError, KeyError, IndexError) as error:
         message = (
             f"cannot read the recurrence rule {given.rule!r}: {error}; write it as in"
             " 'FREQ=WEEKLY;BYDAY=MO,TH;BYHOUR=9;BYMINUTE=0'"
         )
         raise UsageError(message) from None
-    if not isinstance(made, rrule) or "DTSTART" in text.upper():
+    single = isinstance(made, rrule)
+    if not single or "DTSTART" in text.upper():
         raise UsageError(f"rrule= takes one rule and no DTSTART; give start= instead: {text!r}")
     if made._freq == _SECONDLY or not 0 < made._interval <= LONGEST_COUNT:  # noqa: SLF001
         raise UsageError("a recurrence rule is by the minute or slower; use every= for seconds")
