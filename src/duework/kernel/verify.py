@@ -54,6 +54,10 @@ INVARIANTS = (
     ("serial_moves", "serial_jobs", "jobs of a serial value do not all wait for each other"),
     ("once_is_single", "once_rows", "a task has at most one `once` row per key"),
     ("lease_has_worker", "held", "a lease belongs to a worker that is registered"),
+    ("schedule_is_armed", "schedules", "an active schedule has one open job, due when it is"),
+    ("schedule_rests", "schedules", "a schedule has a next slot if and only if it is active"),
+    ("fire_has_schedule", "schedules", "a job that fires belongs to a schedule"),
+    ("slot_is_fired_once", "scheduled", "a slot of a schedule has one job"),
 )
 
 
@@ -63,7 +67,8 @@ def verify(
     """Check every invariant; `full` compares all payloads and lets the database check itself."""
     names = ("jobs", "open_jobs", "held", "keyed", "serial_jobs", "parked", "attempts")
     counts = tx.query(V.scopes, {"forever": FOREVER})[0]
-    scopes = dict(zip((*names, "once_rows", "lanes"), counts, strict=True))
+    more = ("once_rows", "lanes", "schedules", "scheduled")
+    scopes = dict(zip((*names, *more), counts, strict=True))
     findings = []
     for name, scope, says in INVARIANTS:
         tell(says)
