@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -298,6 +301,23 @@ def test_a_time_on_the_wall_is_an_instant_of_its_zone() -> None:
     assert datetime.fromtimestamp(gap / 1000, UTC).isoformat() == "2026-03-29T01:00:00+00:00"
     fold = instant(datetime(2026, 10, 25, 2, 30), "Europe/Berlin")  # noqa: DTZ001 - a wall's
     assert datetime.fromtimestamp(fold / 1000, UTC).isoformat() == "2026-10-25T00:30:00+00:00"
+
+
+def test_zones_are_known_on_a_machine_that_has_no_list_of_them() -> None:
+    program = """
+from duework.shapes.calendar import When
+import zoneinfo
+assert zoneinfo.TZPATH == (), zoneinfo.TZPATH
+print(When("cron", "15 2 * * *", 0, "Australia/Lord_Howe").next(1791021600000))
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONTZPATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == "1791041400000"
 
 
 # --- what is refused

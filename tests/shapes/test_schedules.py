@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +17,20 @@ from duework.shapes.schedules import Book
 from duework.testing import Harness
 from tests.conftest import HarnessOn
 
+# A database that will not take one schedule's job.
+REFUSING: dict[str, list[str]] = {
+    "sqlite": [
+        """create trigger refuse before insert on duework_job
+           when new.key like 'schedule:t3@%' begin select raise(abort, 'refused'); end"""
+    ],
+    "postgres": [
+        """create function refuse() returns trigger language plpgsql as
+           $$ begin raise exception 'refused'; end $$""",
+        """create trigger refuse before insert on duework_job for each row
+           when (new.key like 'schedule:t3@%') execute function refuse()""",
+    ],
+    "gone": ["drop trigger refuse", "drop function refuse cascade"],
+}
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
 
@@ -130,6 +145,23 @@ def test_a_one_shot_without_an_offset_is_a_time_on_the_wall(harness: Harness, ra
     assert seen.due_at == datetime(2026, 7, 1, 13, tzinfo=UTC)
 
 
+def test_a_one_shot_whose_time_has_passed_fires_at_once(harness: Harness, ran: Any) -> None:
+    start = harness.now
+    put(harness, "past", at=start - HOUR)
+    put(harness, "now", at=start)
+    put(harness, "late", at=start - HOUR, missed="skip")
+    paused = put(harness, "paused", at=start + HOUR).pause()
+
+    harness.drain()
+    assert sorted(ran) == [("now", start), ("past", start - HOUR)]
+    harness.advance("2h")
+    paused.resume()
+    harness.advance("2h")
+
+    assert ran[2:] == [("paused", start + HOUR)]
+    assert {each.state for each in harness.app.schedules()} == {"ended"}
+
+
 def test_a_rule_with_a_count_ends(harness: Harness, ran: Any) -> None:
     start = harness.now
     put(harness, rrule="FREQ=DAILY;COUNT=3", start=start)
@@ -175,6 +207,49 @@ def test_two_apps_fire_a_slot_once(harness: Harness, ran: Any, emptied: str) -> 
             harness.drain()
 
     assert len(ran) == len(set(ran)) == 100
+    sound(harness)
+
+
+def test_two_processes_that_fire_at_once_fire_a_slot_once(
+    harness: Harness, ran: Any, emptied: str
+) -> None:
+    app, tick = harness.app, harness.app.tick  # type: ignore[attr-defined]
+    count, turns = 900, 3
+    with app.transaction() as tx:
+        for n in range(count):
+            overlap = "queue" if n % 300 == 0 else "skip"
+            tx.schedule(tick, every="1m", args=(str(n),), key=f"t{n}", overlap=overlap)
+    start = harness.now
+    with HarnessOn(App("sqlite:///never-opened.db"), emptied) as other:
+        start_ids_at(other, 1_000_000)
+        for turn in range(1, turns + 1):
+            for each in (harness, other):
+                each.clock.move_to(start + turn * MINUTE)
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(lambda each: each.drain(), (harness, other)))
+            harness.drain()
+
+    assert len(ran) == len(set(ran)) == count * turns
+    assert {slot - start for _, slot in ran} == {MINUTE, 2 * MINUTE, 3 * MINUTE}
+    sound(harness)
+
+
+def test_a_fire_that_the_database_refuses_holds_up_no_other(
+    harness: Harness, ran: Any, kind: str
+) -> None:
+    for n in range(6):
+        put(harness, f"t{n}", every="1h")
+    with harness.app.transaction() as tx:
+        for statement in REFUSING[kind]:
+            tx.write(statement)
+
+    harness.advance("1h 10s")
+
+    assert sorted(name for name, _ in ran) == ["t0", "t1", "t2", "t4", "t5"]
+    with harness.app.transaction() as tx:
+        tx.write(REFUSING["gone"][kind == "postgres"])
+    harness.advance("2m")
+    assert sorted(name for name, _ in ran)[3] == "t3"
     sound(harness)
 
 
@@ -644,6 +719,7 @@ def test_declaring_on_every_node_makes_one_schedule(harness: Harness) -> None:
 
 def test_a_new_release_changes_what_nobody_edited(harness: Harness) -> None:
     declare(harness, cron="0 20 * * *")
+    declare(harness, cron="0 21 * * *")
     node = declare(harness, cron="0 21 * * *", queue="reports", priority=3)
 
     (seen,) = node.app.schedules()

@@ -94,13 +94,12 @@ class Plan:
     def row(self, task: Definition, key: str, payload: str, now: int) -> Row:
         due, policy = self.when(now), task.policy
         overlap: Overlap = self.overlap or ("queue" if self.missed == "all" else "skip")
-        said = encode([task.name, payload, {k: str(v) for k, v in asdict(self).items()}])
+        queue = self.queue or policy.queue
+        priority = policy.priority if self.priority is None else self.priority
+        options = {name: str(value) for name, value in asdict(self).items()}
+        said = encode([task.name, queue, priority, payload, options])
         return Row(
-            key,
-            task.name,
-            self.queue or policy.queue,
-            policy.priority if self.priority is None else self.priority,
-            payload,
+            *(key, task.name, queue, priority, payload),
             kind=due.kind,
             rule=due.rule,
             start=due.start,
@@ -243,6 +242,8 @@ class Schedules(Shape):
         declared = [each for each in app._shapes if isinstance(each, Declared)]  # noqa: SLF001 - ours
         names = {each.task.name for each in declared}
         others = sorted(set(app.registry.names()) - names)
+        if not declared and not self._decorated(others):
+            return
 
         def verb(tx: Tx, items: list[None]) -> Sequence[None]:
             book = Book(engine)
@@ -253,6 +254,12 @@ class Schedules(Shape):
             return items
 
         engine.writer.call(verb, [None])
+
+    def _decorated(self, names: list[str]) -> bool:
+        """Whether a decorator once declared one of these, so that there is something to take away."""
+        engine = self._app.engine
+        with engine.database.reading() as tx:
+            return any(row.decorated for row in Book(engine).find(tx, names).values())
 
     def settled(self, tx: Transaction, job: Held, ending: Ending) -> None:
         """The job that fires was cancelled by somebody: the schedule is paused."""

@@ -63,7 +63,12 @@ class Row:
         return LaneName(self.queue, self.task, self.priority)
 
     def plan(self, after: int) -> None:
-        """The first slot later than `after`, and than every slot it ever had."""
+        """The first slot later than `after`, and than every slot it ever had.
+
+        A one-shot whose time has passed and that was never fired is still to come.
+        """
+        if self.kind == "at":
+            after = self.start - 1
         if self.last_slot is not None:
             after = max(after, self.last_slot)
         self.slot = self.due = self.when.next(after)
