@@ -20,6 +20,7 @@ import pytest
 from duework.clock import FOREVER
 from duework.db.queries import Statement
 from duework.kernel.lanes import Q
+from duework.shapes.schedules import Q as SCHEDULES
 from tests.support.kernel import ME, START, Kernel
 from tests.support.postgres import Server
 
@@ -42,6 +43,8 @@ FILL = """
            i, '[]', 0, case i % 3 when 0 then i end
     from {numbers}"""
 
+# The kernel's statements, and those of shapes.
+ALL: dict[str, Statement] = {**vars(Q), **vars(SCHEDULES)}
 LEASE = {"id": 7, "fence": 1, "worker": ME}
 ONE: dict[str, dict[str, Any]] = {
     "claim": {
@@ -89,6 +92,8 @@ ONE: dict[str, dict[str, Any]] = {
     "held_by_worker": {},
     "release": {"id": 5, "due": 1, "forever": FOREVER},
     "delete_jobs": {"ids": [1, 2]},
+    "due_fires": {"lane": KNOWN, "now": START, "wanted": 499},
+    "open_among": {"ids": [1, 2, 3]},
 }
 MANY: dict[str, dict[str, Any]] = {
     "settle_done": {**LEASE, "due": START, "result": "null", "settled": START},
@@ -96,6 +101,7 @@ MANY: dict[str, dict[str, Any]] = {
     "extend": {**LEASE, "until": START},
     "progress": {**LEASE, "progress": "{}"},
     "delete": {"id": 7},
+    "move": {"due": START, "at": START, "id": 7},
 }
 # The index of leased rows is as small as what runs at this moment: it may be walked through.
 LEASED = "duework_job_leased"
@@ -157,7 +163,7 @@ def filled(kernel: Kernel) -> Kernel:
 
 
 def statement(name: str) -> Statement:
-    found: Statement = getattr(Q, name)
+    found: Statement = ALL[name]
     return found
 
 
@@ -231,8 +237,8 @@ def analyse(kernel: Kernel) -> None:
 def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:
     """A new statement has to be put into one of the tables above, or below with its reason."""
     by_its_id = {"replace", "keep_until", "ask_again", "link", "rewrite", "mark", "excuse_job"}
-    inserts = {"insert", "insert_keyed"}
-    on_jobs = {name for name, each in vars(Q).items() if "duework_job" in each.sqlite}
+    inserts = {"insert", "insert_keyed", "fired"}
+    on_jobs = {name for name, each in ALL.items() if "duework_job" in each.sqlite}
 
     assert on_jobs == set(ONE) | set(MANY) | by_its_id | inserts
 

@@ -261,11 +261,13 @@ def test_two_that_fire_at_the_same_moment_share_the_work(harness: Harness, ran: 
     jobs = {row.owner.removeprefix("schedule:"): row.id for row in fire_jobs(harness)}
 
     def verb(tx: Any, items: list[None]) -> list[None]:
-        # The same job once more, as a worker that lost its lease would.
-        for _ in range(2):
+        for _ in items:
             Book(engine).fire(tx, "t3", jobs["t3"], group=True)
         return items
 
+    engine.writer.call(verb, [None])
+    armed = harness.app.find_schedule("t3")
+    # The same job once more, as by a worker that was given it twice.
     engine.writer.call(verb, [None])
 
     found = harness.app.read(
@@ -273,6 +275,8 @@ def test_two_that_fire_at_the_same_moment_share_the_work(harness: Harness, ran: 
     )
     assert len(found) == 30
     assert {row.n for row in found} == {1}
+    assert harness.app.find_schedule("t3") == armed
+    assert len(fire_jobs(harness)) == 31
 
 
 def test_rules_of_a_zone_that_change_move_the_slot(
@@ -638,7 +642,7 @@ def test_what_an_operator_does_while_it_is_fired_is_kept(
     # Between the claim and the settle: the job that fires is held.
     start = harness.now
     done: list[str] = []
-    ran: list[int] = []
+    ran: list[tuple[int, int]] = []
 
     def check() -> bool:
         if not done:
@@ -656,17 +660,18 @@ def test_what_an_operator_does_while_it_is_fired_is_kept(
 
     @harness.app.task(every="5m", idle=check)
     async def held(run: Run) -> None:
-        ran.append(run.slot - start)
+        ran.append(((run.slot - start) // MINUTE, (run.now - start) // MINUTE))
 
     harness.drain()
     harness.advance("15m")
 
+    # Slots, and when they were run.
     expected = {
         "pause": [],
         "delete": [],
-        "edit": [12 * MINUTE],
-        "postpone": [5 * MINUTE, 10 * MINUTE, 15 * MINUTE],
-        "again": [10 * MINUTE, 15 * MINUTE],
+        "edit": [(12, 12)],
+        "postpone": [(5, 8), (10, 10), (15, 15)],
+        "again": [(10, 10), (15, 15)],
     }
     assert done == [verb]
     assert ran == expected[verb]
