@@ -214,10 +214,10 @@ def test_two_processes_that_fire_at_once_fire_a_slot_once(
     harness: Harness, ran: Any, emptied: str
 ) -> None:
     app, tick = harness.app, harness.app.tick  # type: ignore[attr-defined]
-    count, turns = 900, 3
+    count, turns = 600, 2
     with app.transaction() as tx:
         for n in range(count):
-            overlap = "queue" if n % 300 == 0 else "skip"
+            overlap = "queue" if n % 200 == 0 else "skip"
             tx.schedule(tick, every="1m", args=(str(n),), key=f"t{n}", overlap=overlap)
     start = harness.now
     with HarnessOn(App("sqlite:///never-opened.db"), emptied) as other:
@@ -230,7 +230,7 @@ def test_two_processes_that_fire_at_once_fire_a_slot_once(
             harness.drain()
 
     assert len(ran) == len(set(ran)) == count * turns
-    assert {slot - start for _, slot in ran} == {MINUTE, 2 * MINUTE, 3 * MINUTE}
+    assert {slot - start for _, slot in ran} == {MINUTE, 2 * MINUTE}
     sound(harness)
 
 

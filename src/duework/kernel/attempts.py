@@ -198,7 +198,7 @@ class Attempts:
 
     def _interrupt(self, attempt: Attempt) -> None:
         attempt.run._stop()  # noqa: SLF001 - ours
-        if attempt.pool == "async":
+        if attempt.pool in {"async", "own"}:
             self._coroutines.interrupt(attempt)
         elif attempt.kill is not None:
             attempt.kill()
