@@ -29,6 +29,7 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
+from duework.shapes.chain import Chain, ChainPage, ChainProgress, End, Next, Page
 from duework.shapes.schedule import Schedule
 from duework.task import Task
 
@@ -37,9 +38,13 @@ __all__ = [
     "App",
     "Attempt",
     "Cancel",
+    "Chain",
+    "ChainPage",
+    "ChainProgress",
     "Check",
     "Conflict",
     "DatabaseError",
+    "End",
     "Error",
     "Exponential",
     "Fail",
@@ -48,7 +53,9 @@ __all__ = [
     "InvalidArguments",
     "Job",
     "LeaseLost",
+    "Next",
     "NotFound",
+    "Page",
     "Part",
     "PayloadTooLarge",
     "Queue",

@@ -38,6 +38,8 @@ from duework.kernel.tasks import Definition, Policy, Registry, check_count, chec
 from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
 from duework.part import Part, Tasks, define
+from duework.shapes.chain_tasks import ChainVerbs
+from duework.shapes.chains import Chains
 from duework.shapes.schedule import Schedules
 from duework.shapes.scheduling import Scheduling
 from duework.shapes.shape import Shape
@@ -50,7 +52,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks, Scheduling):
+class App(Tasks, ChainVerbs, Scheduling):
     """Durable work on one database."""
 
     def __init__(
@@ -86,6 +88,8 @@ class App(Tasks, Scheduling):
         self._opening = threading.Lock()
         self._closed = False
         self._add_housekeeping()
+        self._adopt(chains := Chains())
+        self._chains = chains
         self._adopt(Schedules())
 
     @property

@@ -12,6 +12,7 @@ from tests.support.docs import EXAMPLES, ROOT, environment, run
 
 # What each of them must have printed.
 SHOWN = {
+    "chain": "in all: {'fetched': 2500, 'missing': 0}",
     "demo": "0 lost.",
     "hello": "hello barbara",
     "isolated": "killed by SIGKILL",

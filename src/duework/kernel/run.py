@@ -111,6 +111,11 @@ class Run:
         """Enqueue with the settle, or not at all. `task` may be `task.using(…)`."""
         self._add(task.using()._new_job(args, kwargs, self._host.now()))  # noqa: SLF001 - ours
 
+    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> None:
+        """Start a chain with the settle, or not at all. `chain` may be `chain.using(…)`."""
+        begin = chain.using()._start_in(args, kwargs, self._host.now())  # noqa: SLF001 - ours
+        self._add(lambda tx: (begin(self._host.transaction(tx)), None)[1])
+
     def schedule(self, task: Any, /, **options: Any) -> None:
         """Make or change a schedule with the settle, or not at all; options as `app.schedule`."""
         self._add(task.app.schedule_effect(task, options, self._host.now()))

@@ -32,6 +32,10 @@ class Transaction:
         job = task.using()._new_job(args, kwargs, self._engine.clock.now())  # noqa: SLF001 - ours
         return self._engine.enqueue(self._tx, [job])[0]
 
+    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Start a chain, or `chain.using(…)`, in this transaction."""
+        return chain.using()._start_in(args, kwargs, self._engine.clock.now())(self)  # noqa: SLF001 - ours
+
     def schedule(self, task: Any, /, **options: Any) -> None:
         """Make or change a schedule in this transaction; options as `app.schedule`."""
         task.app.schedule_effect(task, options, self._engine.clock.now())(self._tx)
