@@ -31,6 +31,7 @@ from duework.kernel.worker import Worker
 from duework.part import Part
 from duework.shapes.batches import Batch, Progress
 from duework.shapes.chain import Chain, ChainPage, ChainProgress, End, Next, Page
+from duework.shapes.schedule import Schedule
 from duework.task import Task
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "Queue",
     "Retry",
     "Run",
+    "Schedule",
     "SchemaMismatch",
     "Snooze",
     "Status",

@@ -41,6 +41,8 @@ from duework.part import Part, Tasks, define
 from duework.shapes.batches import Batches
 from duework.shapes.chain_tasks import ChainVerbs
 from duework.shapes.chains import Chains
+from duework.shapes.schedule import Schedules
+from duework.shapes.scheduling import Scheduling
 from duework.shapes.shape import Shape
 from duework.task import Task
 from duework.twins import averb
@@ -51,7 +53,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks, ChainVerbs, Batches):
+class App(Tasks, ChainVerbs, Scheduling, Batches):
     """Durable work on one database."""
 
     def __init__(
@@ -89,6 +91,7 @@ class App(Tasks, ChainVerbs, Batches):
         self._add_housekeeping()
         self._adopt(chains := Chains())
         self._chains = chains
+        self._adopt(Schedules())
 
     @property
     def url(self) -> str:

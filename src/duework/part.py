@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
 from duework.shapes.chain_tasks import ChainDecorator
+from duework.shapes.scheduling import Declares
 from duework.shapes.shape import Shape
 from duework.task import Task
 
@@ -20,7 +21,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Tasks(ChainDecorator):
+class Tasks(ChainDecorator, Declares):
     """What App and Part have in common: the decorator that registers a function."""
 
     def _register(
@@ -54,7 +55,7 @@ class Tasks(ChainDecorator):
     def task(self, function: Any = None, /, **options: Any) -> Any:
         """Register a function as a task: `@app.task` or `@app.task(retries=3, …)`."""
         if function is not None:
-            return self._register(function, options)
+            return self._define(function, options)
         return _Decorator(self, options)
 
 
@@ -82,7 +83,7 @@ class _Decorator:
     def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
 
     def __call__(self, function: Any, /) -> Any:
-        return self._owner._register(function, self._options)  # noqa: SLF001 - one mechanism, two classes
+        return self._owner._define(function, self._options)  # noqa: SLF001 - one mechanism, two classes
 
 
 def define(function: Callable[..., Any], options: dict[str, Any], prefix: str = "") -> Definition:

@@ -34,6 +34,9 @@ WORDS = [
     "chain",
     "page",
     "cursor",
+    "schedule",
+    "slot",
+    "fire",
 ]
 
 

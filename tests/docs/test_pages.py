@@ -16,7 +16,7 @@ from tests.support.docs import GUIDES, PAGES, ROOT, blocks, name
 _LINK = re.compile(r"\[[^\]\n]+\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # What the kernel's other parts and the command line call; users need not.
-_NOT_FOR_USERS = {"engine", "schema_steps", "enqueue_jobs", "aenqueue_jobs"}
+_NOT_FOR_USERS = {"engine", "schema_steps", "enqueue_jobs", "aenqueue_jobs", "schedule_effect"}
 
 
 def _anchors(page: Path) -> set[str]:
@@ -57,7 +57,8 @@ def test_every_public_name_is_in_a_guide(public: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [duework.App, duework.Run, duework.Job, duework.Queue, duework.Batch]
+    "kind",
+    [duework.App, duework.Run, duework.Job, duework.Queue, duework.Batch, duework.Schedule],
 )
 def test_every_verb_is_in_a_guide(kind: type) -> None:
     text = "\n".join(page.read_text() for page in GUIDES)

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from duework.clock import FOREVER
+from duework.codec import checksum
 from duework.kernel.verify import INVARIANTS, Finding, verify
 from tests.support.kernel import ME, Kernel
 
 HELD, DONE, RETRYING, KEYED, HEAD, PARKED, BEFORE, AFTER = range(1, 9)
 BATCH, MEMBER = 9, 11
+FIRE, SLOT = 13, 14
 
 
 def chain(state: str, number: int, completed: int, key: str = "a") -> str:
@@ -73,6 +75,14 @@ PLANTED: dict[str, Sequence[str]] = {
     ],
     "chain_done_is_complete": [chain("done", 2, 1), pages(2, p1="done", p2="cancelled")],
     "page_of_chain": [pages(2, p1="done")],
+    "schedule_is_armed": [f"update duework_job set due = due + 1 where id = {FIRE}"],
+    "schedule_rests": ["update duework_schedule set due = slot - 1"],
+    "fire_has_schedule": ["delete from duework_schedule"],
+    "slot_is_fired_once": [
+        f"""insert into duework_job (id, lane, task, key, due, at, payload, checksum, state, settled)
+            select 999, lane, task, key, due, at, payload, {checksum(999, "tick", "{}")}, 'done', 1
+            from duework_job where id = {SLOT}"""
+    ],
     "payload_checksum": [f"update duework_job set payload = '[1]' where id = {KEYED}"],
 }
 
@@ -99,11 +109,20 @@ def healthy(kernel: Kernel) -> Kernel:
     kernel.enqueue(kernel.new("first"))
     kernel.enqueue(kernel.new("second", after=BEFORE))
     kernel.batch("member", 2, then="report")
+    kernel.enqueue(kernel.new("fire", owner="schedule:s", at=7))
+    kernel.enqueue(kernel.new("tick", key="schedule:s@5", at=5))
     with kernel.database.transaction() as tx:
         tx.write(
             "insert into duework_worker (id, host, boot, space, pid, born, started)"
             " values (:id, 'h', '', '', 1, 1, 1)",
             id=ME,
+        )
+        tx.write(
+            "insert into duework_schedule (key, task, queue, priority, payload, kind, rule, start, tz,"
+            " missed, missed_limit, overlap, slot, due, job, created)"
+            " values ('s', 'tick', 'default', 0, '{}', 'every', '5', 0, 'UTC', 'once', 1, 'skip',"
+            " 7, 7, :job, 0)",
+            job=FIRE,
         )
         tx.write("insert into duework_pause (queue) values ('quiet')")
         tx.write(
@@ -139,7 +158,7 @@ def test_a_healthy_database_has_no_violations(healthy: Kernel) -> None:
     findings = found(healthy, full=True)
 
     assert [each for each in findings.values() if each.violations] == []
-    assert findings["settled_has_time"].checked == 10
+    assert findings["settled_has_time"].checked == 12
     assert findings["batch_counts"].checked == 1
     assert findings["batch_exists"].checked == 2
     assert findings["parked_has_reason"].checked == 2

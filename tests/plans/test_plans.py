@@ -22,6 +22,7 @@ from duework.clock import FOREVER
 from duework.db.queries import Statement
 from duework.kernel.lanes import Q
 from duework.kernel.tally import B
+from duework.shapes.schedules import Q as SCHEDULES
 from tests.support.kernel import ME, START, Kernel
 from tests.support.postgres import Server
 
@@ -46,6 +47,8 @@ FILL = """
            case when i % 3 = 0 and i % 30 <> 0 then cast(:batch as bigint) end
     from {numbers}"""
 
+# The kernel's statements, and those of shapes.
+ALL: dict[str, Statement] = {**vars(Q), **vars(SCHEDULES)}
 LEASE = {"id": 7, "fence": 1, "worker": ME}
 ONE: dict[str, dict[str, Any]] = {
     "claim": {
@@ -100,6 +103,8 @@ ONE: dict[str, dict[str, Any]] = {
     "batch.open_members": {"batch": 7, "after": 500, "wanted": 1000},
     "batch.cancel_plain": {"ids": [1, 2], "due": 1, "why": "", "now": 1},
     "batch.revive_plain": {"batch": 7, "now": 1},
+    "due_fires": {"lane": KNOWN, "now": START, "wanted": 499},
+    "open_among": {"ids": [1, 2, 3]},
 }
 MANY: dict[str, dict[str, Any]] = {
     "settle_done": {**LEASE, "due": START, "result": "null", "settled": START, "batch": BATCH},
@@ -107,6 +112,7 @@ MANY: dict[str, dict[str, Any]] = {
     "extend": {**LEASE, "until": START},
     "progress": {**LEASE, "progress": "{}"},
     "delete": {"id": 7},
+    "move": {"due": START, "at": START, "id": 7},
 }
 # The index of leased rows is as small as what runs at this moment: it may be walked through.
 LEASED = "duework_job_leased"
@@ -171,7 +177,7 @@ def filled(kernel: Kernel) -> Kernel:
 
 def statement(name: str) -> Statement:
     first, _, rest = name.partition(".")
-    found: Statement = getattr(B, rest) if rest else getattr(Q, first)
+    found: Statement = getattr(B, rest) if rest else ALL[first]
     return found
 
 
@@ -258,8 +264,8 @@ def analyse(kernel: Kernel) -> None:
 def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:
     """A new statement has to be put into one of the tables above, or below with its reason."""
     by_its_id = {"replace", "keep_until", "ask_again", "link", "rewrite", "mark", "excuse_job"}
-    inserts = {"insert", "insert_keyed", "batch.insert_members", "batch.insert_follow"}
-    on_jobs = {name for name, each in vars(Q).items() if "duework_job" in each.sqlite}
+    inserts = {"insert", "insert_keyed", "batch.insert_members", "batch.insert_follow", "fired"}
+    on_jobs = {name for name, each in ALL.items() if "duework_job" in each.sqlite}
     on_jobs |= {f"batch.{name}" for name, each in vars(B).items() if "duework_job" in each.sqlite}
 
     assert on_jobs == set(ONE) | set(MANY) | by_its_id | inserts

@@ -15,6 +15,7 @@ from duework.cli.failed import failed
 from duework.cli.jobs import jobs
 from duework.cli.queues import queues
 from duework.cli.run import run
+from duework.cli.schedules import schedules
 from duework.cli.status import status
 from duework.cli.verify import verify
 
@@ -25,7 +26,7 @@ _CODES = "\n".join(
 
 @click.group(
     cls=Cli,
-    commands=[run, status, jobs, failed, queues, batches, chains, verify, db],
+    commands=[run, status, jobs, failed, queues, batches, chains, schedules, verify, db],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

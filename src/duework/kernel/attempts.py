@@ -38,7 +38,7 @@ class Attempts:
         self._wake: Callable[[], None] = lambda: None
         self._ring: Callable[[], None] = lambda: None
         self._runner = Runner(engine.registry, host, worker, engine.chance)
-        self._used = {"async": 0, "thread": 0, "process": 0}
+        self._used = {"async": 0, "thread": 0, "process": 0, "own": 0}
         self._coroutines = Coroutines(self._call_async, self._finish)
         self._threads = Threads("thread", _call, self._collect_soon)
         self._processes = Threads("process", self._call_isolated, self._collect_soon)
@@ -79,6 +79,8 @@ class Attempts:
             "async": self._settings.async_slots - self._used["async"],
             "thread": self._settings.thread_slots - self._used["thread"],
             "process": self._settings.process_slots - self._used["process"],
+            # The engine's own quick work waits for no slot of the user's, and takes none.
+            "own": 1 - self._used["own"],
         }
         return {pool: free for pool, free in slots.items() if free > 0}
 
@@ -109,7 +111,7 @@ class Attempts:
             self.running[job.id] = attempt
             self._used[attempt.pool] += 1
             self.alone += _suspect_here(attempt)
-            if attempt.pool == "async":
+            if attempt.pool in {"async", "own"}:
                 self._coroutines.submit(attempt)
             elif attempt.pool == "thread":
                 attempt.place = self.ledger.start(job.id)
@@ -196,7 +198,7 @@ class Attempts:
 
     def _interrupt(self, attempt: Attempt) -> None:
         attempt.run._stop()  # noqa: SLF001 - ours
-        if attempt.pool == "async":
+        if attempt.pool in {"async", "own"}:
             self._coroutines.interrupt(attempt)
         elif attempt.kill is not None:
             attempt.kill()

@@ -24,6 +24,8 @@ from duework.kernel.steps import Steps
 from duework.kernel.tasks import Registry
 
 logger = logging.getLogger("duework")
+# How the names of the engine's own tasks begin.
+OWN_TASKS = "duework."
 PRUNE_TASK = "duework.prune"
 
 

@@ -350,7 +350,10 @@ def _frame(ending: Ending) -> dict[str, Any]:
         elif isinstance(effect, _Batch):
             effects.append({"kind": "batch", "batch": effect.new})
         else:
-            why = "run.commit(function) cannot leave a process of its own: use run.write or run.enqueue"
+            why = (
+                "run.commit(function) and run.schedule cannot leave a process of its own:"
+                " use run.write or run.enqueue"
+            )
             return _frame(ending.but(kind="failed", error=why, effects=()))
     return {
         "ask": "end",

@@ -15,6 +15,9 @@ from duework.db.database import Tx
 from duework.errors import UsageError
 from duework.kernel.job import Claimed, Effect, NewBatch, NewJob
 
+# Keys of jobs that a schedule made: with its key and its slot.
+SCHEDULED = "schedule:"
+
 
 class Host(Protocol):
     """What a run needs from the process around it: its worker, or over a pipe its parent."""
@@ -63,7 +66,13 @@ class Run:
 
     @property
     def key(self) -> str:
-        """An idempotency key for the outside world: the same over retries and crashes."""
+        """An idempotency key for the outside world: the same over retries and crashes.
+
+        Of a schedule's job it is the schedule and the slot.
+        """
+        key = self.job.key
+        if key is not None and key.startswith(SCHEDULED) and key.endswith(f"@{self.job.at}"):
+            return key
         return f"{self.job.task}:{self.job.id}"
 
     @property
@@ -113,6 +122,10 @@ class Run:
         """Start a chain with the settle, or not at all. `chain` may be `chain.using(…)`."""
         begin = chain.using()._start_in(args, kwargs, self._host.now())  # noqa: SLF001 - ours
         self._add(lambda tx: (begin(self._host.transaction(tx)), None)[1])
+
+    def schedule(self, task: Any, /, **options: Any) -> None:
+        """Make or change a schedule with the settle, or not at all; options as `app.schedule`."""
+        self._add(task.app.schedule_effect(task, options, self._host.now()))
 
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""

@@ -22,7 +22,7 @@ from duework.kernel.outcomes import Outcome
 from duework.kernel.retry import Backoff, Exponential, delays
 from duework.kernel.run import Run
 
-Isolation = Literal["async", "thread", "process"]
+Isolation = Literal["async", "thread", "process", "own"]
 Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 _NAME = re.compile(r"[A-Za-z_][\w.:-]{0,199}")

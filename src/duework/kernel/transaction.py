@@ -41,3 +41,7 @@ class Transaction:
     def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Start a chain, or `chain.using(…)`, in this transaction."""
         return chain.using()._start_in(args, kwargs, self._engine.clock.now())(self)  # noqa: SLF001 - ours
+
+    def schedule(self, task: Any, /, **options: Any) -> None:
+        """Make or change a schedule in this transaction; options as `app.schedule`."""
+        task.app.schedule_effect(task, options, self._engine.clock.now())(self._tx)

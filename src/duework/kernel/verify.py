@@ -64,6 +64,10 @@ INVARIANTS = (
     ("chain_has_one_open_job", "open_jobs", "a chain has at most one open job"),
     ("chain_done_is_complete", "chains", "all pages of a chain that is done are done"),
     ("page_of_chain", "pages", "a page belongs to a chain"),
+    ("schedule_is_armed", "schedules", "an active schedule has one open job, due when it is"),
+    ("schedule_rests", "schedules", "a schedule has a next slot if and only if it is active"),
+    ("fire_has_schedule", "schedules", "a job that fires belongs to a schedule"),
+    ("slot_is_fired_once", "scheduled", "a slot of a schedule has one job"),
 )
 
 
@@ -73,7 +77,8 @@ def verify(
     """Check every invariant; `full` compares all payloads and lets the database check itself."""
     names = ("jobs", "open_jobs", "held", "keyed", "serial_jobs", "parked", "attempts")
     counts = tx.query(V.scopes, {"forever": FOREVER})[0]
-    more = ("once_rows", "lanes", "chains", "pages", "batches", "members")
+    more: tuple[str, ...] = ("once_rows", "lanes", "chains", "pages", "batches", "members")
+    more += ("schedules", "scheduled")
     scopes = dict(zip((*names, *more), counts, strict=True))
     findings = []
     for name, scope, says in INVARIANTS:

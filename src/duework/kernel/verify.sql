@@ -15,7 +15,9 @@ select (select count(*) from duework_job) as jobs,
        (select count(*) from duework_chain) as chains,
        (select count(*) from duework_page) as pages,
        (select count(*) from duework_batch) as batches,
-       (select count(*) from duework_job where batch is not null) as members
+       (select count(*) from duework_job where batch is not null) as members,
+       (select count(*) from duework_schedule where state <> 'deleted') as schedules,
+       (select count(*) from duework_job where key like 'schedule:%') as scheduled
 
 -- name: state_is_known
 select id from duework_job
@@ -226,6 +228,34 @@ select p.chain
 from duework_page p
 left join duework_chain c on c.id = p.chain
 where c.id is null
+limit :bound
+
+-- name: schedule_is_armed
+-- The job that fires it is open and its own, and due when it is, unless somebody has had it.
+select s.key
+from duework_schedule s
+left join duework_job j on j.id = s.job and j.state = 'open' and j.owner = 'schedule:' || s.key
+where s.state = 'active' and (j.id is null or (j.fence = 0 and j.due <> s.due))
+limit :bound
+
+-- name: schedule_rests
+select key from duework_schedule
+where (state = 'active') <> (due is not null) or (due is not null and due < slot)
+limit :bound
+
+-- name: fire_has_schedule
+-- One that was held may have outlived its schedule, and ends when it is claimed.
+select j.id
+from duework_job j
+left join duework_schedule s on s.job = j.id and j.owner = 'schedule:' || s.key
+where j.owner like 'schedule:%' and j.state = 'open' and j.fence = 0 and s.key is null
+limit :bound
+
+-- name: slot_is_fired_once
+select min(id) from duework_job
+where key like 'schedule:%' and key like '%@' || cast(at as text)
+group by task, key
+having count(*) > 1
 limit :bound
 
 -- name: payloads
