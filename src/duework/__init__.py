@@ -30,19 +30,27 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
+from duework.shapes.batches import Batch, Progress
+from duework.shapes.chain import Chain, ChainPage, ChainProgress, End, Next, Page
 from duework.shapes.object_handle import ObjectHandle, ObjectInfo
 from duework.shapes.objects import DurableObject
+from duework.shapes.schedule import Schedule
 from duework.task import Task
 
 __all__ = [
     "Admin",
     "App",
     "Attempt",
+    "Batch",
     "Cancel",
+    "Chain",
+    "ChainPage",
+    "ChainProgress",
     "Check",
     "Conflict",
     "DatabaseError",
     "DurableObject",
+    "End",
     "Error",
     "Exponential",
     "Fail",
@@ -51,15 +59,19 @@ __all__ = [
     "InvalidArguments",
     "Job",
     "LeaseLost",
+    "Next",
     "NotFound",
     "ObjectHandle",
     "ObjectInfo",
     "ObjectTooLarge",
+    "Page",
     "Part",
     "PayloadTooLarge",
+    "Progress",
     "Queue",
     "Retry",
     "Run",
+    "Schedule",
     "SchemaMismatch",
     "Snooze",
     "Status",

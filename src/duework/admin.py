@@ -14,7 +14,7 @@ from duework.db import migrate
 from duework.db.urls import missing, open_database, redacted
 from duework.errors import Conflict, NotFound, SchemaMismatch
 from duework.kernel.checkup import Check, checkup
-from duework.kernel.engine import PRUNE_TASK
+from duework.kernel.engine import OWN_TASKS
 from duework.kernel.status import Status, status
 from duework.kernel.verify import Finding, verify
 from duework.shapes import object_store
@@ -111,8 +111,8 @@ class Admin:
 
     def status(self) -> Status:
         """One look at everything; counts stop at a bound."""
-        names = self._app.registry.names()
-        known = self._app.registry.get if names != [PRUNE_TASK] else None
+        theirs = [name for name in self._app.registry.names() if not name.startswith(OWN_TASKS)]
+        known = self._app.registry.get if theirs else None
         with self._app.engine.database.reading() as tx:
             return status(
                 *(tx,),

@@ -38,7 +38,13 @@ from duework.kernel.tasks import Definition, Policy, Registry, check_count, chec
 from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
 from duework.part import Part, Tasks, define
+from duework.shapes.batches import Batches
+from duework.shapes.chain_tasks import ChainVerbs
+from duework.shapes.chains import Chains
 from duework.shapes.objects import Objects
+from duework.shapes.schedule import Schedules
+from duework.shapes.scheduling import Scheduling
+from duework.shapes.shape import Shape
 from duework.task import Task
 from duework.twins import averb
 
@@ -48,7 +54,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks, Objects):
+class App(Tasks, ChainVerbs, Scheduling, Batches, Objects):
     """Durable work on one database."""
 
     def __init__(
@@ -78,12 +84,16 @@ class App(Tasks, Objects):
         self.registry = Registry()
         self._clock: Clock = SystemClock()
         self._parts: list[Part] = []
+        self._shapes: list[Shape] = []
         self._hooks: list[Callable[[Fact], None]] = []
         self._engine: Engine | None = None
         self._opening = threading.Lock()
         self._closed = False
         Objects.__init__(self)
         self._add_housekeeping()
+        self._adopt(chains := Chains())
+        self._chains = chains
+        self._adopt(Schedules())
 
     @property
     def url(self) -> str:
@@ -105,10 +115,18 @@ class App(Tasks, Objects):
             self._parts.append(part)
         for definition in part.bind(self):
             self.registry.add(definition)
+        for shape in part.shapes:
+            self._adopt(shape)
         part.bind_objects(self)
         if self._engine is not None:
             database = self._engine.database
             migrate.migrate(database, self.schema_steps(database.kind))
+
+    def _adopt(self, shape: Shape) -> None:
+        """Let a shape stand on this App."""
+        if shape not in self._shapes:
+            shape.bind(self)
+            self._shapes.append(shape)
 
     def queue(self, name: str, *, concurrency: int | None = None) -> Queue:
         """A queue by name; `concurrency` limits its running jobs over all processes."""
@@ -217,16 +235,14 @@ class App(Tasks, Objects):
         if connection is not None:
             return self._enqueue_within(new, connection)
         engine = self.engine
-        answers = engine.writer.call(engine.enqueue, list(new))
-        return [self._handle(job, answer) for job, answer in zip(new, answers, strict=True)]
+        return self._handles(new, engine.writer.call(engine.enqueue, list(new)))
 
     async def aenqueue_jobs(self, new: Sequence[NewJob], connection: Any = None) -> list[Job[Any]]:
         """The same for async code."""
         if connection is not None:
             return self._enqueue_within(new, connection)
         engine = self.engine
-        answers = await engine.writer.acall(engine.enqueue, list(new))
-        return [self._handle(job, answer) for job, answer in zip(new, answers, strict=True)]
+        return self._handles(new, await engine.writer.acall(engine.enqueue, list(new)))
 
     def _enqueue_within(self, new: Sequence[NewJob], connection: Any) -> list[Job[Any]]:
         """In the caller's own transaction, which the caller commits."""
@@ -240,20 +256,23 @@ class App(Tasks, Objects):
         else:
             engine = self.engine
             answers = engine.enqueue(engine.database.adopt(connection), list(new))
-        return [self._handle(job, answer) for job, answer in zip(new, answers, strict=True)]
+        return self._handles(new, answers)
 
-    def _handle(self, new: NewJob, answer: Enqueued) -> Job[Any]:
-        name: LaneName = new.lane
-        return Job(
-            *(answer.id, name.queue, name.task, name.priority),
-            key=new.key,
-            due=new.at,
-            at=new.at,
-            payload=new.payload,
-            existed=answer.existed,
-            seen_at=self.now(),
-            _app=self,
-        )
+    def _handles(self, new: Sequence[NewJob], answers: Sequence[Enqueued]) -> list[Job[Any]]:
+        now = self._clock.now()
+        return [
+            Job(
+                *(answer.id, job.lane.queue, job.lane.task, job.lane.priority),
+                key=job.key,
+                due=job.at,
+                at=job.at,
+                payload=job.payload,
+                existed=answer.existed,
+                seen_at=now,
+                _app=self,
+            )
+            for job, answer in zip(new, answers, strict=True)
+        ]
 
     def job(self, identifier: int) -> Job[Any]:
         """The job as it is now; `NotFound` if there is none."""
@@ -355,7 +374,13 @@ class App(Tasks, Objects):
         engine = self.engine
         engine.database.reserve()
         self._arm_housekeeping(engine)
+        self._arm()
         return Worker(engine, self.settings, queues)
+
+    def _arm(self) -> None:
+        """Write what the shapes need before a worker starts; safe to repeat."""
+        for shape in self._shapes:
+            shape.arm()
 
     def _arm_housekeeping(self, engine: Engine) -> None:
         lane = LaneName(OWN_QUEUE, PRUNE_TASK)
@@ -392,10 +417,15 @@ class App(Tasks, Objects):
         self._hooks.append(hook)
 
     def _react(self, tx: Tx, row: Held, ending: Ending) -> None:
+        engine = self.engine
+        if row.owner is not None:
+            kind = row.owner.partition(":")[0]
+            for shape in self._shapes:
+                if shape.kind == kind:
+                    shape.settled(Transaction(tx, engine), row, ending)
         task = self.registry.get(row.task)
         if task is None or not task.reactions:
             return
-        engine = self.engine
         view = (
             self._view(tx.query(Q.jobs, {"ids": [row.id]})[0])
             if ending.keep != 0

@@ -74,9 +74,8 @@ def as_ms(when: datetime) -> int:
     return delta.days * 86_400_000 + delta.seconds * 1000 + delta.microseconds // 1000
 
 
-def monotonic() -> float:
-    """Real seconds for waits and deadlines, also where work itself runs in virtual time."""
-    return time.monotonic()
+# Real seconds for waits and deadlines, also where work itself runs in virtual time.
+monotonic = time.monotonic
 
 
 def pause(seconds: float) -> None:

@@ -153,6 +153,9 @@ class ArgumentCodec:
         hints = _hints(function)
         self._plain = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
         self._names = [p.name for p in parameters]
+        positional = [p.name for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
+        # The parameter that a single argument would go to.
+        self.first = positional[0] if positional else None
         fields: list[tuple[str, Any, Any]] = []
         for place, parameter in enumerate(parameters):
             kind: Any = hints.get(parameter.name, Any)

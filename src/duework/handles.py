@@ -27,6 +27,15 @@ _FIRST_LOOK = 0.002
 _SLOWEST_LOOK = 0.1
 
 
+def looks(timeout: Duration | None) -> Iterator[float]:
+    """How long to pause between looks, until the time is over."""
+    deadline = None if timeout is None else monotonic() + milliseconds(timeout) / 1000
+    delay = _FIRST_LOOK
+    while deadline is None or monotonic() < deadline:
+        yield delay if deadline is None else max(0.0, min(delay, deadline - monotonic()))
+        delay = min(delay * 1.5, _SLOWEST_LOOK)
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One attempt that did not end well."""
@@ -65,6 +74,8 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
     owner: str | None = None
     stored_progress: str | None = None
     settled: int | None = None
+    # The id of the batch it is a member of.
+    batch: int | None = None
     # Whether an enqueue found this job instead of making it.
     existed: bool = False
     seen_at: int = 0
@@ -124,7 +135,7 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
 
     def wait(self, timeout: Duration | None = None) -> Job[R]:
         """Wait until it has settled; `WaitTimeout` if that takes longer."""
-        for delay in self._looks(timeout):
+        for delay in looks(timeout):
             job = self._settled()
             if job is not None:
                 return job
@@ -133,7 +144,7 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
 
     async def await_(self, timeout: Duration | None = None) -> Job[R]:  # noqa: ASYNC109 - as `wait`
         """The same for async code."""
-        for delay in self._looks(timeout):
+        for delay in looks(timeout):
             job = await asyncio.to_thread(self._settled)
             if job is not None:
                 return job
@@ -147,14 +158,6 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
             # Not kept: a row that was enqueued and is no more has been done.
             raise NotFound(f"job {self.id} is not kept, or never was") from None
         return None if job.state == "open" else job
-
-    @staticmethod
-    def _looks(timeout: Duration | None) -> Iterator[float]:
-        deadline = None if timeout is None else monotonic() + milliseconds(timeout) / 1000
-        delay = _FIRST_LOOK
-        while deadline is None or monotonic() < deadline:
-            yield delay if deadline is None else max(0.0, min(delay, deadline - monotonic()))
-            delay = min(delay * 1.5, _SLOWEST_LOOK)
 
     def _of(self) -> App:
         if self._app is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
+from random import Random
 
 _EPOCH = 1_735_689_600_000
 _BITS = 22
@@ -20,11 +21,10 @@ _START = (1 << _BITS) - (1 << 16)
 class Ids:
     """Draws ids in rising order; `random(n)` gives an integer below n."""
 
-    def __init__(
-        self, now: Callable[[], int], random: Callable[[int], int] = secrets.randbelow
-    ) -> None:
+    def __init__(self, now: Callable[[], int], random: Callable[[int], int] | None = None) -> None:
         self._now = now
-        self._random = random
+        # Not a secret, but another sequence in every process: asking the system each time is slow.
+        self._random = random or Random(secrets.randbits(128)).randrange  # noqa: S311
         self._last = 0
         self._lock = threading.Lock()
 

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
+from duework.shapes.chain_tasks import ChainDecorator
 from duework.shapes.objects import PartObjects
+from duework.shapes.scheduling import Declares
+from duework.shapes.shape import Shape
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -19,12 +22,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Tasks:
+class Tasks(ChainDecorator, Declares):
     """What App and Part have in common: the decorator that registers a function."""
 
     def _register(
         self, function: Callable[..., Any], options: dict[str, Any]
     ) -> Task[..., Any, Any]:
+        raise NotImplementedError
+
+    def _adopt(self, shape: Shape) -> None:
+        """Take a shape on."""
         raise NotImplementedError
 
     @overload
@@ -49,7 +56,7 @@ class Tasks:
     def task(self, function: Any = None, /, **options: Any) -> Any:
         """Register a function as a task: `@app.task` or `@app.task(retries=3, …)`."""
         if function is not None:
-            return self._register(function, options)
+            return self._define(function, options)
         return _Decorator(self, options)
 
 
@@ -77,7 +84,7 @@ class _Decorator:
     def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
 
     def __call__(self, function: Any, /) -> Any:
-        return self._owner._register(function, self._options)  # noqa: SLF001 - one mechanism, two classes
+        return self._owner._define(function, self._options)  # noqa: SLF001 - one mechanism, two classes
 
 
 def define(function: Callable[..., Any], options: dict[str, Any], prefix: str = "") -> Definition:
@@ -94,6 +101,7 @@ class Part(Tasks, PartObjects):
         self.name = check_name("part", name)
         self.tables = None if tables is None else _beside_caller(tables)
         self._tasks: list[Task[..., Any, Any]] = []
+        self.shapes: list[Shape] = []
 
     def _register(
         self, function: Callable[..., Any], options: dict[str, Any]
@@ -101,6 +109,10 @@ class Part(Tasks, PartObjects):
         task: Task[..., Any, Any] = Task(define(function, options, f"{self.name}."), None)
         self._tasks.append(task)
         return task
+
+    def _adopt(self, shape: Shape) -> None:
+        """Keep a shape for the App that includes this part."""
+        self.shapes.append(shape)
 
     def bind(self, app: App) -> list[Definition]:
         """Called by `app.include`: the tasks enqueue to this app from now on."""

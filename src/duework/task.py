@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from duework.clock import FOREVER
 from duework.durations import Duration, Moment, milliseconds, moment
-from duework.errors import UsageError
+from duework.errors import InvalidArguments, UsageError
 from duework.handles import Job
-from duework.kernel.job import LaneName, NewJob
-from duework.kernel.tasks import Definition, check_name, check_priority
+from duework.kernel.job import KEEP, Follow, LaneName, NewBatch, NewJob
+from duework.kernel.tasks import FOR_EVER, Definition, check_name, check_priority
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -111,10 +111,15 @@ class Using(Generic[P, R]):
                 raise UsageError(
                     f"enqueue_many takes tuples of arguments, such as ('ada',): not {each!r}"
                 )
-        return [self._new_job(call, {}, now) for call in found]
+        encode = self._task.definition.arguments.encode
+        return self._new(now, [encode(call, {}) for call in found])
 
     def _new_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:
-        task, options = self._task.definition, self._options
+        return self._new(now, [self._task.definition.arguments.encode(args, kwargs)])[0]
+
+    def _new(self, now: int, payloads: Iterable[str]) -> list[NewJob]:
+        """The jobs of these payloads, all by the same options."""
+        options = self._options
         at = now
         if options.at is not None:
             at = moment(options.at)
@@ -124,24 +129,78 @@ class Using(Generic[P, R]):
         if options.once is not None:
             once = FOREVER if options.once == "forever" else now + milliseconds(options.once)
         after = options.after.id if isinstance(options.after, Job) else options.after
-        policy = task.policy
-        lane = LaneName(
+        lane = self._lane()
+        again = options.when_running == "again"
+        expires = None if options.expires is None else at + milliseconds(options.expires)
+        more = (at, options.key, once, options.replace, again, expires, options.serial, after)
+        return [NewJob(lane, payload, *more) for payload in payloads]
+
+    def _lane(self) -> LaneName:
+        policy, options = self._task.definition.policy, self._options
+        return LaneName(
             options.queue or policy.queue,
             self._task.name,
             policy.priority if options.priority is None else options.priority,
         )
-        return NewJob(
-            lane=lane,
-            payload=task.arguments.encode(args, kwargs),
-            at=at,
-            key=options.key,
-            once_until=once,
-            replace=options.replace,
-            again=options.when_running == "again",
-            expires=None if options.expires is None else at + milliseconds(options.expires),
-            serial=options.serial,
-            after=after,
+
+    def _new_batch(
+        self,
+        items: Iterable[Any],
+        now: int,
+        *,
+        name: str = "",
+        then: Task[..., Any, Any] | Using[..., Any] | None = None,
+        key: str | None = None,
+        keep: Duration | None = KEEP / 1000,
+    ) -> NewBatch:
+        """A batch with one job for each item."""
+        if isinstance(items, (str, bytes)):
+            raise UsageError("the items of a batch are a list or another iterable, not a text")
+        self._refuse("a batch", "key", "once", "replace", "when_running")
+        if not isinstance(name, str) or (name and not _storable(name)):
+            raise UsageError(f"a batch's name is a text of up to {_TEXT_LIMIT} characters")
+        if key is not None and not _storable(key):
+            raise UsageError(f"a key is a text of 1 to {_TEXT_LIMIT} characters, not {key!r:.100}")
+        return NewBatch(
+            *(name or self._task.name, self._new(now, [""])[0], self._payloads(items)),
+            key=key,
+            then=None if then is None else then.using()._follow(),  # noqa: SLF001 - ours
+            keep=None if keep in FOR_EVER else milliseconds(keep),
         )
+
+    def _payloads(self, items: Iterable[Any]) -> list[str]:
+        """A tuple is a list of arguments; anything else is the one argument."""
+        encode = self._task.definition.arguments.encode
+        payloads: list[str] = []
+        for item in items:
+            try:
+                payloads.append(encode(item if isinstance(item, tuple) else (item,), {}))
+            except InvalidArguments as error:
+                raise InvalidArguments(f"item {len(payloads)} of the batch: {error}") from None
+        return payloads
+
+    def _follow(self) -> Follow:
+        """This task as what follows a batch; if it takes an argument, that is the batch's id."""
+        options = self._options
+        what = "a batch's follow-up"
+        self._refuse(what, "at", "key", "once", "replace", "when_running", "serial", "after")
+        codec = self._task.definition.arguments
+        try:
+            codec.encode((1,) if codec.first else (), {})
+        except InvalidArguments as error:
+            message = f"{what} takes no argument, or the batch's id (an int) alone: {error}"
+            raise InvalidArguments(message) from None
+        return Follow(
+            self._lane(),
+            codec.first,
+            delay=0 if options.delay is None else milliseconds(options.delay),
+            expires=None if options.expires is None else milliseconds(options.expires),
+        )
+
+    def _refuse(self, what: str, *names: str) -> None:
+        for name in names:
+            if getattr(self._options, name) not in (None, False):
+                raise UsageError(f"{what} cannot have {name}=")
 
 
 def _options(known: Options, more: Mapping[str, Any]) -> Options:

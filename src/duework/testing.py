@@ -136,6 +136,8 @@ class Harness:
 
     def drain(self) -> int:
         """Run everything that is due now; returns when the next thing is due, in milliseconds."""
+        if self._worker is None:
+            self.app._arm()  # noqa: SLF001 - as a worker would
         return self._on_loop(self._drain())
 
     def advance(self, length: Duration) -> None:

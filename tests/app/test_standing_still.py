@@ -33,7 +33,7 @@ def test_a_job_that_is_claimed_again_while_it_runs_here_has_one_attempt_and_one_
         await asyncio.sleep(0.05)
         old = held.running[job.id]
 
-        held.start(msgspec.structs.replace(old.job, fence=old.job.fence + 1))
+        held.start([msgspec.structs.replace(old.job, fence=old.job.fence + 1)])
         await asyncio.sleep(0.05)
 
         assert told == ["stop"], "the old attempt is no longer ours"

@@ -33,11 +33,11 @@ MAY_IMPORT = {
     "twins": "",
     "handles": "kernel twins errors clock codec durations",
     "task": "handles kernel errors clock durations",
-    "shapes": "task kernel db twins errors clock durations",
+    "shapes": "task handles kernel db twins errors clock codec durations",
     "part": "task kernel shapes",
     "admin": "handles kernel shapes db twins errors clock durations",
-    "app": "admin part task handles kernel shapes twins db errors clock ids durations",
-    "__init__": "app admin part task handles kernel shapes errors",
+    "app": "admin part task handles shapes kernel twins db errors clock ids durations",
+    "__init__": "app admin part task handles shapes kernel errors",
     "observe": "duework app handles kernel errors clock durations",
     "testing": "duework app handles kernel db errors clock ids durations",
     "cli": "duework app observe handles kernel db errors clock durations testing",
@@ -59,7 +59,8 @@ BORDERS = {
     "db/sqlite_tx.py": 1,  # undone, raised again
     "db/stdlib.py": 1,  # undone, raised again
     "db/writer.py": 5,  # whose request it was, is found by running them singly; callbacks
-    "kernel/attempts.py": 2,  # a task, in the event loop, and what it gave back
+    "kernel/attempts.py": 1,  # what a task gave back
+    "kernel/coroutines.py": 2,  # a task, in the event loop, and what is thrown into it
     "kernel/engine.py": 1,  # a hook of the user's
     "kernel/isolate.py": 2,  # a task and its module, in its own process
     "kernel/pools.py": 1,  # a task, in a thread
@@ -68,6 +69,7 @@ BORDERS = {
     "kernel/worker.py": 2,  # a turn that failed for whatever reason
     "shapes/object_cell.py": 1,  # a method of an object
     "shapes/object_host.py": 4,  # a commit, a load or a method: whoever waits is told
+    "shapes/schedule.py": 1,  # a check of the user's
     "testing.py": 1,  # undone, raised again
 }
 

@@ -132,8 +132,8 @@ def test_migrating_applies_what_is_pending_once(bare: Duework, url: str) -> None
     second = bare("db", "migrate", "--url", url)
 
     # PostgreSQL's database of this test is a copy of a migrated one.
-    every = [f"duework {step.number:04} {step.name}" for step in kernel_steps("sqlite").migrations]
-    assert first in ([], every)
+    steps = kernel_steps("sqlite").migrations
+    assert first in ([], [f"duework {step.number:04} {step.name}" for step in steps])
     assert second.out == "up to date\n"
 
 

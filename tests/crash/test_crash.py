@@ -40,7 +40,7 @@ def h(harness: Harness) -> Harness:
 def forget(h: Harness) -> None:
     """Empty the database, and what the process remembers of it."""
     with h.app.transaction() as tx:
-        kernel = ("job", "attempt", "once", "worker", "lane", "pause")
+        kernel = ("job", "attempt", "once", "worker", "lane", "pause", "batch")
         for table in (*kernel, "object", "object_page", "object_lease"):
             tx.write(f"delete from duework_{table}")
         tx.write("delete from effect")

@@ -12,11 +12,14 @@ from tests.support.docs import EXAMPLES, ROOT, environment, run
 
 # What each of them must have printed.
 SHOWN = {
+    "batches": "nightly: 196 done, 4 failed",
+    "chain": "in all: {'fetched': 2500, 'missing': 0}",
     "demo": "0 lost.",
     "hello": "hello barbara",
     "isolated": "killed by SIGKILL",
     "objects": "left: ['12A']",
     "retries": "the page was empty",
+    "schedules": "report for Sun 29 Mar 02:00 BST",
     "serial": "['cid:1', 'cid:2', 'cid:3', 'cid:4', 'cid:5']",
     "starlette_app": "cat.thumb.png",
     "testing_example": "never lost, never twice",

@@ -31,6 +31,12 @@ WORDS = [
     "queue",
     "lane",
     "worker",
+    "chain",
+    "page",
+    "cursor",
+    "schedule",
+    "slot",
+    "fire",
     "object",
     "alarm",
 ]

@@ -16,7 +16,7 @@ from tests.support.docs import GUIDES, PAGES, ROOT, blocks, name
 _LINK = re.compile(r"\[[^\]\n]+\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # What the kernel's other parts and the command line call; users need not.
-_NOT_FOR_USERS = {"engine", "schema_steps", "enqueue_jobs", "aenqueue_jobs"}
+_NOT_FOR_USERS = {"engine", "schema_steps", "enqueue_jobs", "aenqueue_jobs", "schedule_effect"}
 
 
 def _anchors(page: Path) -> set[str]:
@@ -56,7 +56,10 @@ def test_every_public_name_is_in_a_guide(public: str) -> None:
     assert any(words.search(page.read_text()) for page in GUIDES), f"no guide mentions {public}"
 
 
-@pytest.mark.parametrize("kind", [duework.App, duework.Run, duework.Job, duework.Queue])
+@pytest.mark.parametrize(
+    "kind",
+    [duework.App, duework.Run, duework.Job, duework.Queue, duework.Batch, duework.Schedule],
+)
 def test_every_verb_is_in_a_guide(kind: type) -> None:
     text = "\n".join(page.read_text() for page in GUIDES)
 
@@ -82,7 +85,7 @@ def test_every_module_is_in_the_table_of_layers() -> None:
     there = {
         path.relative_to(package) for path in package.rglob("*") if path.suffix in {".py", ".sql"}
     }
-    folders = ("cli/", "observe/", "db/migrations/")
+    folders = ("cli/", "observe/", "shapes/", "db/migrations/")
 
     modules = {str(path) for path in there if path.name != "__init__.py"}
     assert {each for each in modules if not each.startswith(folders)} | set(folders) == listed

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.kernel import claim as claims
+from duework.kernel import lanes
 from duework.kernel.claim import Want
 from duework.kernel.job import Claimed
 from tests.support.kernel import LEASE, ME, OTHER, Kernel
@@ -214,3 +217,37 @@ def test_every_claim_raises_the_fence(kernel: Kernel) -> None:
         kernel.settle(kernel.ending(held, "snooze", due=kernel.now))
 
     assert kernel.row(job.id).failures == 0
+
+
+@pytest.fixture
+def many_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if somebody had held a snapshot for long."""
+    monkeypatch.setattr(lanes, "DEAD_ROWS", -1)
+
+
+@pytest.mark.usefixtures("many_dead")
+def test_a_job_that_comes_before_what_was_looked_at_is_taken_within_a_second(
+    kernel: Kernel,
+) -> None:
+    kernel.enqueue(*[kernel.new() for _ in range(300)])
+    kernel.claim("greet", free=10)
+    early = kernel.enqueue(kernel.new(at=kernel.now - 60_000))[0].id
+
+    found = []
+    for _ in range(12):
+        found += [job.id for job in kernel.claim("greet", free=10)]
+        kernel.now += 100
+
+    assert early in found
+
+
+@pytest.mark.usefixtures("many_dead")
+def test_when_nothing_else_is_left_a_job_is_taken_wherever_it_lies(kernel: Kernel) -> None:
+    kernel.enqueue(*[kernel.new() for _ in range(20)])
+    kernel.claim("greet", free=10)
+    kernel.claim("greet", free=5)
+    kernel.enqueue(kernel.new(at=kernel.now - 60_000))
+
+    taken = [*kernel.claim("greet", free=5), *kernel.claim("greet", free=5)]
+
+    assert len(taken) == 6

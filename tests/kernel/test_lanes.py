@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from duework.clock import FOREVER
 from duework.kernel import lanes
 from tests.support.kernel import LEASE, ME, OTHER, Kernel
@@ -152,3 +154,18 @@ def test_suspects_run_one_at_a_time(kernel: Kernel) -> None:
 
     assert sorted(each.alone for each in taken) == [False, True]
     assert kernel.claim("greet", alone=0) == []
+
+
+def test_suspects_that_have_processes_of_their_own_run_beside_each_other(kernel: Kernel) -> None:
+    kernel.enqueue(*[kernel.new() for _ in range(5)])
+    kernel.claim("greet", worker=OTHER)
+    kernel.recover(dead=[OTHER])
+    want = kernel.want("greet", apart=frozenset({"greet"}), alone=0)
+    slots = {"async": 100, "process": 2}
+
+    taken = kernel.claim_as(replace(want, free=slots))
+    more = kernel.claim_as(replace(want, free={"async": 100}))
+
+    assert len(taken.jobs) == 2
+    assert more.jobs == []
+    assert more.hungry == {"process"}

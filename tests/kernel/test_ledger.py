@@ -37,10 +37,10 @@ def ledger(worker: int) -> Iterator[Ledger]:
 
 
 def test_what_has_started_and_not_ended_can_be_read_by_others(ledger: Ledger, worker: int) -> None:
-    ledger.start(11, 1)
-    ledger.start(12, 1)
-    ledger.finish(11, 1)
-    ledger.start(13, 1)
+    first = ledger.start(11)
+    ledger.start(12)
+    ledger.finish(first)
+    ledger.start(13)
 
     assert started(worker) == {12, 13}
 
@@ -48,7 +48,7 @@ def test_what_has_started_and_not_ended_can_be_read_by_others(ledger: Ledger, wo
 def test_it_is_read_by_others_after_a_kill(worker: int) -> None:
     program = (
         "import os, signal; from duework.kernel.ledger import Ledger; made = Ledger(3);"
-        f"made.open({worker}); made.start(21, 1); os.kill(os.getpid(), signal.SIGKILL)"
+        f"made.open({worker}); made.start(21); os.kill(os.getpid(), signal.SIGKILL)"
     )
 
     subprocess.run([sys.executable, "-c", program], check=False)
@@ -57,26 +57,24 @@ def test_it_is_read_by_others_after_a_kill(worker: int) -> None:
 
 
 def test_two_attempts_of_one_job_are_two(ledger: Ledger, worker: int) -> None:
-    ledger.start(11, 1)
-    ledger.start(11, 2)
-    ledger.finish(11, 1)
+    first, second = ledger.start(11), ledger.start(11)
+    ledger.finish(first)
 
     assert started(worker) == {11}
-    ledger.finish(11, 2)
+    ledger.finish(second)
     assert started(worker) == frozenset()
 
 
 def test_places_are_used_again(ledger: Ledger, worker: int) -> None:
     for job in range(1, 100):
-        ledger.start(job, 1)
-        ledger.finish(job, 1)
+        ledger.finish(ledger.start(job))
 
     assert started(worker) == frozenset()
 
 
 def test_one_that_overflowed_says_that_it_cannot_tell(ledger: Ledger, worker: int) -> None:
     for job in range(1, 5):
-        ledger.start(job, 1)
+        ledger.start(job)
 
     assert started(worker) is None
 
@@ -109,7 +107,7 @@ def dead(worker: int) -> Process:
 def test_a_crash_is_charged_to_what_ran_and_not_to_what_was_only_claimed(
     ledger: Ledger, worker: int
 ) -> None:
-    ledger.start(11, 1)
+    ledger.start(11)
 
     crashed = _verdicts([dead(worker)], ME, [worker])
 

@@ -7,10 +7,32 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from duework.clock import FOREVER
+from duework.codec import checksum
 from duework.kernel.verify import INVARIANTS, Finding, verify
 from tests.support.kernel import ME, Kernel
 
 HELD, DONE, RETRYING, KEYED, HEAD, PARKED, BEFORE, AFTER = range(1, 9)
+BATCH, MEMBER = 9, 11
+FIRE, SLOT = 13, 14
+
+
+def chain(state: str, number: int, completed: int, key: str = "a") -> str:
+    """A statement that makes chain 50 + `number` of task `greet`."""
+    settled = "null" if state == "active" else "1"
+    return f"""insert into duework_chain (id, task, key, state, payload, queue, priority, size,
+                                          number, completed, started, settled, due)
+               values ({50 + number}, 'greet', '{key}', '{state}', '{{}}', 'default', 0, 9,
+                       {number}, {completed}, 1, {settled}, 1)"""
+
+
+def pages(of: int, **states: str) -> str:
+    """A statement that makes pages of such a chain; `p2="done"` is the second one."""
+    rows = ", ".join(
+        f"({50 + of}, {name[1:]}, {100 * of + int(name[1:])}, '{state}', 9, 1)"
+        for name, state in states.items()
+    )
+    return f"insert into duework_page (chain, number, job, state, size, created) values {rows}"
+
 
 # For each invariant, statements that break it in the rows that `healthy` makes.
 PLANTED: dict[str, Sequence[str]] = {
@@ -37,6 +59,30 @@ PLANTED: dict[str, Sequence[str]] = {
         "insert into duework_once values ('greet', 'ada', 1, 2), ('greet', 'ada', 3, 4)",
     ],
     "lease_has_worker": ["delete from duework_worker"],
+    "batch_counts": [f"update duework_job set state = 'done', settled = 1 where id = {MEMBER}"],
+    "batch_settles": [f"update duework_batch set due = 0 where id = {BATCH}"],
+    "batch_exists": [f"update duework_job set batch = 999 where id = {MEMBER}"],
+    "chain_key_is_active_once": [
+        "drop index duework_chain_key",
+        chain("active", 1, 0),
+        chain("active", 2, 1),
+    ],
+    "chain_pages_are_gapless": [chain("failed", 3, 2), pages(3, p1="done", p3="failed")],
+    "chain_completed_is_a_recount": [chain("failed", 2, 1), pages(2, p1="failed", p2="done")],
+    "chain_goes_on": [chain("active", 2, 1), pages(2, p1="done", p2="open")],
+    "chain_has_one_open_job": [
+        f"update duework_job set owner = 'chain:1', linked = 1 where id in ({KEYED}, {BEFORE})"
+    ],
+    "chain_done_is_complete": [chain("done", 2, 1), pages(2, p1="done", p2="cancelled")],
+    "page_of_chain": [pages(2, p1="done")],
+    "schedule_is_armed": [f"update duework_job set due = due + 1 where id = {FIRE}"],
+    "schedule_rests": ["update duework_schedule set due = slot - 1"],
+    "fire_has_schedule": ["delete from duework_schedule"],
+    "slot_is_fired_once": [
+        f"""insert into duework_job (id, lane, task, key, due, at, payload, checksum, state, settled)
+            select 999, lane, task, key, due, at, payload, {checksum(999, "tick", "{}")}, 'done', 1
+            from duework_job where id = {SLOT}"""
+    ],
     "payload_checksum": [f"update duework_job set payload = '[1]' where id = {KEYED}"],
 }
 
@@ -62,11 +108,21 @@ def healthy(kernel: Kernel) -> Kernel:
     kernel.enqueue(kernel.new("serial", serial="s"), kernel.new("serial", serial="s"))
     kernel.enqueue(kernel.new("first"))
     kernel.enqueue(kernel.new("second", after=BEFORE))
+    kernel.batch("member", 2, then="report")
+    kernel.enqueue(kernel.new("fire", owner="schedule:s", at=7))
+    kernel.enqueue(kernel.new("tick", key="schedule:s@5", at=5))
     with kernel.database.transaction() as tx:
         tx.write(
             "insert into duework_worker (id, host, boot, space, pid, born, started)"
             " values (:id, 'h', '', '', 1, 1, 1)",
             id=ME,
+        )
+        tx.write(
+            "insert into duework_schedule (key, task, queue, priority, payload, kind, rule, start, tz,"
+            " missed, missed_limit, overlap, slot, due, job, created)"
+            " values ('s', 'tick', 'default', 0, '{}', 'every', '5', 0, 'UTC', 'once', 1, 'skip',"
+            " 7, 7, :job, 0)",
+            job=FIRE,
         )
         tx.write("insert into duework_pause (queue) values ('quiet')")
         tx.write(
@@ -102,7 +158,9 @@ def test_a_healthy_database_has_no_violations(healthy: Kernel) -> None:
     findings = found(healthy, full=True)
 
     assert [each for each in findings.values() if each.violations] == []
-    assert findings["settled_has_time"].checked == 8
+    assert findings["settled_has_time"].checked == 12
+    assert findings["batch_counts"].checked == 1
+    assert findings["batch_exists"].checked == 2
     assert findings["parked_has_reason"].checked == 2
     assert findings["attempt_fence"].checked == 1
 

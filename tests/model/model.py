@@ -9,8 +9,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from msgspec import structs
+
 from duework.clock import FOREVER
-from duework.kernel.job import DAY, KEEP, POISON, NewJob
+from duework.kernel.job import DAY, KEEP, POISON, LaneName, NewJob
 
 Row = dict[str, Any]
 SECOND = 1000
@@ -32,6 +34,12 @@ class Model:
         self.once: dict[tuple[str, str], tuple[int, int]] = {}
         self.lanes: dict[tuple[str, str, int, int], Row] = {}
         self.paused: set[str] = set()
+        self.batches: dict[int, Row] = {}
+        # Members' batches, how they were when last counted, and how those ended whose rows were
+        # deleted at once.
+        self.members: dict[int, int] = {}
+        self.counted: dict[int, str | None] = {}
+        self.ends: dict[int, str] = {}
         self.events: list[tuple[int, str]] = []
         self.seen: set[tuple[str, str | None, str | None]] = set()
 
@@ -45,6 +53,9 @@ class Model:
             self.last = last
             return f"refused: {refusal}"
         was: dict[int, Row] = before["jobs"]
+        self._count()
+        if verb == "prune":
+            answer = max(answer, self._prune_batches())
         for job in was.keys() | self.jobs.keys():
             old, new = was.get(job), self.jobs.get(job)
             if old != new:
@@ -55,6 +66,10 @@ class Model:
     @staticmethod
     def _blame(verb: str, old: Row | None, new: Row | None) -> str:
         """Which of the table's verbs changed the row, where one verb contains others."""
+        if old is None:
+            return "enqueue"
+        if verb == "retry":
+            return "revive"
         if verb == "claim" and new is not None and new["state"] == "cancelled":
             return "settle" if old is not None and old["fence"] < new["fence"] else "cancel"
         if verb in {"settle", "recover", "claim"} and new and old and old["worker"] is None:
@@ -137,6 +152,72 @@ class Model:
             paused = bool(self.paused & {name[0], "*"})
             self.lanes[name] = {"id": len(self.lanes) + 1, "due": FOREVER if paused else 0}
 
+    # --- batches
+
+    def batch(self, new: NewJob, size: int, then: str, key: str | None, keep: int | None) -> Any:
+        batch, follow = self.last + 1, self.last + 2
+        self.last += 2
+        for other, row in self.batches.items():
+            if key is not None and row["key"] == key:
+                self._lane(("default", then, 0, 0))
+                return other, True
+        self._lane(("default", then, 0, 0))
+        self.batches[batch] = {"total": size, "done": 0, "failed": 0, "cancelled": 0, "gone": 0}
+        self.batches[batch] |= {"settled": None, "due": FOREVER, "fired": 0, "then": follow}
+        self.batches[batch] |= {"key": key, "keep": keep, "task": then}
+        if size:
+            jobs = [structs.replace(new, payload=f"[{n}]") for n in range(size)]
+            for job, _ in self.enqueue(jobs):
+                self.members[job] = batch
+                self.counted[job] = "open"
+        return batch, False
+
+    def retry(self, batch: int, *, then: bool) -> int:
+        if batch not in self.batches:
+            raise Refused("NotFound")
+        failed = [j for j, b in self.members.items() if b == batch and j in self.jobs]
+        failed = [j for j in sorted(failed) if self.jobs[j]["state"] == "failed"]
+        self.revive(failed)
+        if then and failed:
+            self.last += 1
+            self.batches[batch] |= {"fired": 0, "then": self.last}
+        return len(failed)
+
+    def _count(self) -> None:
+        """Compare every member with what it was, and follow up on what is complete now."""
+        for job, batch in sorted(self.members.items()):
+            row = self.batches.get(batch, {})
+            old = self.counted[job]
+            new = self.jobs[job]["state"] if job in self.jobs else None
+            self.counted[job] = new
+            if old == "open" and new != "open":
+                row[new or self.ends[job]] += 1
+            if old not in {"open", None} and new == "open":
+                row[old] -= 1
+            if old is not None and new is None:
+                row["gone"] += 1
+        for row in self.batches.values():
+            complete = row["done"] + row["failed"] + row["cancelled"] == row["total"]
+            if not complete:
+                row |= {"settled": None, "due": FOREVER}
+            elif row["settled"] is None:
+                row["settled"] = self.now
+                row["due"] = FOREVER if row["keep"] is None else self.now + row["keep"]
+                if not row["fired"]:
+                    self._enqueue(
+                        NewJob(LaneName("default", row["task"]), "{}", self.now), row["then"]
+                    )
+                row["fired"] = 1
+
+    def _prune_batches(self) -> int:
+        over = [b for b, row in self.batches.items() if row["due"] <= self.now]
+        for batch in over:
+            if self.batches[batch]["gone"] == self.batches[batch]["total"]:
+                del self.batches[batch]
+            else:
+                self.batches[batch]["due"] = self.now + DAY
+        return len(over)
+
     # --- claim, extend, recover
 
     def claim(self, worker: int, tasks: set[str], free: int, limits: dict[str, int]) -> Any:
@@ -164,6 +245,7 @@ class Model:
         late = [j for _, j in taken if (self.jobs[j]["expires"] or FOREVER) <= self.now]
         for job in sorted(late):
             self._end(job, "cancelled", error="it expired before it could start", keep=KEEP)
+        self._count()
         heads = [
             max(head, lane["due"])
             for name, lane in self.lanes.items()
@@ -294,6 +376,7 @@ class Model:
         waiting = [j for j, r in self.jobs.items() if r["after"] == job and r["state"] == "open"]
         if keep == 0 and not (row["state"] == "failed" and waiting):
             del self.jobs[job]
+            self.ends[job] = row["state"]
             self.attempts = {k: v for k, v in self.attempts.items() if k[0] != job}
         if row["serial"] is not None:
             self._wake(row["serial"], sure=not parked)

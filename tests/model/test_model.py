@@ -57,7 +57,7 @@ SETTINGS = settings(
 )
 # What chance has left out after one batch of examples, it gets a few more to find.
 BATCHES = 6
-TABLES = ("job", "attempt", "once", "worker", "pause", "lane")
+TABLES = ("job", "attempt", "once", "worker", "pause", "lane", "batch")
 TASKS = ("mail", "scan", "tidy")
 
 JOBS = """
@@ -68,6 +68,8 @@ JOBS = """
 ATTEMPTS = """select job, fence, outcome, worker, started, ended, error
               from duework_attempt order by job, fence"""
 ONCE = "select task, key, job, until from duework_once order by task, key"
+BATCHED = """select id, total, done, failed, cancelled, gone, settled, due, fired, then_job
+             from duework_batch order by id"""
 LANES = "select queue, task, priority, alone, id, due from duework_lane order by id"
 PAUSED = "select queue from duework_pause order by queue"
 
@@ -185,6 +187,56 @@ class Walk(RuleBasedStateMachine):
         ]
         theirs = self.both(lambda k: [(e.id, e.existed) for e in k.enqueue(*new)])
         self.same("enqueue", theirs, self.model.run("enqueue", new))
+
+    @rule(
+        chosen=new_jobs,
+        size=st.sampled_from([0, 1, 2, 2, 3]),
+        then=st.sampled_from(TASKS),
+        key=st.sampled_from([None, None, None, "n"]),
+        keep=st.sampled_from([KEEP, None, 1000]),
+    )
+    def batch(
+        self, chosen: dict[str, Any], size: int, then: str, key: str | None, keep: int | None
+    ) -> None:
+        now = self.model.now
+        more = {
+            "at": now + chosen["delay"],
+            "expires": None if chosen["expires"] is None else now + chosen["expires"],
+            "serial": chosen["serial"],
+            "after": None if chosen["after"] is None else self.job(chosen["after"]),
+        }
+
+        def verb(k: Kernel) -> Any:
+            place = {"queue": chosen["queue"], "priority": chosen["priority"]}
+            made = k.batch(chosen["task"], size, then=then, key=key, keep=keep, **place, **more)
+            return made.id, made.existed
+
+        lane = LaneName(chosen["queue"], chosen["task"], chosen["priority"])
+        theirs = self.both(verb)
+        ours = self.model.run("batch", NewJob(lane, "", **more), size, then, key, keep)
+        self.same("batch", theirs, ours)
+
+    @precondition(lambda self: self.model.batches)
+    @rule(place=places, then=st.booleans())
+    def retry(self, place: int, *, then: bool) -> None:
+        known = sorted(self.model.batches)
+        batch = known[place % len(known)] if place != MISSING else 10_000
+        theirs = self.both(lambda k: k.retry_batch(batch, then=then))
+        self.same("retry", theirs, self.model.run("retry", batch, then=then))
+
+    @precondition(lambda self: self.model.batches)
+    @rule(kind=st.sampled_from(["failed", "failed", "done"]), then=st.booleans())
+    def work_off_a_batch(self, kind: str, *, then: bool) -> None:
+        """All members end, and what failed is tried again; chance alone seldom gets there."""
+        self.claim(ME, TASKS, 100, {})
+        endings = [
+            {"place": n, "kind": kind, "delay": 0, "keep": KEEP, "watched": False}
+            | {"effect": None, "stale": False}
+            for n in range(12)
+        ]
+        self.settle(endings)
+        self.all_three_are_equal()
+        self.retry(0, then=then)
 
     @rule(
         worker=workers,
@@ -396,6 +448,7 @@ def snapshot(kernel: Kernel) -> dict[str, Any]:
             "once": [tuple(row) for row in tx.read(ONCE)],
             "lanes": [tuple(row) for row in tx.read(LANES)],
             "paused": [row[0] for row in tx.read(PAUSED)],
+            "batches": [tuple(row) for row in tx.read(BATCHED)],
             # In which order a cascade reacts within one call is not promised.
             "events": sorted((event.job, event.kind) for event in kernel.reacted),
         }
@@ -411,6 +464,10 @@ def snapshot_of_model(model: Model) -> dict[str, Any]:
         "once": [(*name, *rest) for name, rest in sorted(model.once.items())],
         "lanes": [(*name, lane["id"], lane["due"]) for name, lane in model.lanes.items()],
         "paused": sorted(model.paused),
+        "batches": [
+            (batch, *(value for name, value in row.items() if name not in {"key", "keep", "task"}))
+            for batch, row in sorted(model.batches.items())
+        ],
         "events": sorted(model.events),
     }
 
@@ -450,5 +507,5 @@ def missing(succeeded: Counter[str]) -> list[str]:
     kinds = ["done", "retry", "snooze", "failed", "cancelled", "crashed", "lost", "released", None]
     wanted = [*verbs, "pause", "resume", "advance", "recover crashed", "recover lost"]
     wanted += [f"settle {kind}" for kind in kinds]
-    wanted += ["enqueue refused", "cancel refused", "revive refused"]
+    wanted += ["enqueue refused", "cancel refused", "revive refused", "batch", "retry"]
     return [name for name in wanted if not succeeded[name]]

@@ -1,8 +1,9 @@
 """No hot statement walks through the job table, with a million rows in it.
 
-A third of the rows is done, a third is due in a far future, a third is due now and belongs to a task
-that nobody here knows; one known job is due behind all of them. What is counted is rows and pages and
-steps of the machine, not time. Statistics are as bad as they get (never analysed), then as good.
+A third of the rows is done and was one batch, but for some that have failed; a third is due in a far
+future; a third is due now and belongs to a task that nobody here knows; one known job is due behind all
+of them. What is counted is rows and pages and steps of the machine, not time. Statistics are as bad as
+they get (never analysed), then as good.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import pytest
 from duework.clock import FOREVER
 from duework.db.queries import Statement
 from duework.kernel.lanes import Q
+from duework.kernel.tally import B
+from duework.shapes.schedules import Q as SCHEDULES
 from tests.support.kernel import ME, START, Kernel
 from tests.support.postgres import Server
 
@@ -27,6 +30,7 @@ pytestmark = pytest.mark.slow
 
 ROWS = 1_000_000
 KNOWN, UNKNOWN, LATER = 1, 2, 3
+BATCH = 9_000_000
 
 NUMBERS = {
     "sqlite": f"""(with recursive n(i) as (select 1 union all select i + 1 from n where i < {ROWS})
@@ -34,18 +38,29 @@ NUMBERS = {
     "postgres": f"generate_series(1, {ROWS}) as n(i)",
 }
 FILL = """
-    insert into duework_job (id, lane, task, state, due, at, payload, checksum, settled)
+    insert into duework_job (id, lane, task, state, due, at, payload, checksum, settled, batch)
     select i, i % 3 + 1,
            case i % 3 when 0 then 'known' when 1 then 'unknown' else 'later' end,
-           case i % 3 when 0 then 'done' else 'open' end,
+           case when i % 30 = 0 then 'failed' when i % 3 = 0 then 'done' else 'open' end,
            case i % 3 when 0 then :kept when 1 then i else :later + i end,
-           i, '[]', 0, case i % 3 when 0 then i end
+           i, '[]', 0, case i % 3 when 0 then i end,
+           case when i % 3 = 0 and i % 30 <> 0 then cast(:batch as bigint) end
     from {numbers}"""
 
+# The kernel's statements, and those of shapes.
+ALL: dict[str, Statement] = {**vars(Q), **vars(SCHEDULES)}
 LEASE = {"id": 7, "fence": 1, "worker": ME}
 ONE: dict[str, dict[str, Any]] = {
-    "claim": {"until": START, "worker": ME, "lane": KNOWN, "now": START, "wanted": 100},
-    "lanes": {},
+    "claim": {
+        "until": START,
+        "worker": ME,
+        "lane": KNOWN,
+        "now": START,
+        "wanted": 100,
+        "head": 0,
+        "head_id": 0,
+    },
+    "lanes": {"floor_lanes": [KNOWN], "floor_dues": [5], "floor_ids": [7]},
     "leases_over": {"now": START, "wanted": 500},
     "leases_of": {"workers": [ME], "wanted": 500},
     "next_lease_end": {},
@@ -81,13 +96,23 @@ ONE: dict[str, dict[str, Any]] = {
     "held_by_worker": {},
     "release": {"id": 5, "due": 1, "forever": FOREVER},
     "delete_jobs": {"ids": [1, 2]},
+    "batch.running": {"batch": BATCH, "forever": FOREVER},
+    "batch.members": {"batch": 7, "before": 2**62, "phase": "", "now": 1, "wanted": 50},
+    "batch.failed_members": {"batch": 7, "before": 2**62, "wanted": 50},
+    "batch.failed_in_order": {"batch": 7, "wanted": 1000},
+    "batch.open_members": {"batch": 7, "after": 500, "wanted": 1000},
+    "batch.cancel_plain": {"ids": [1, 2], "due": 1, "why": "", "now": 1},
+    "batch.revive_plain": {"batch": 7, "now": 1},
+    "due_fires": {"lane": KNOWN, "now": START, "wanted": 499},
+    "open_among": {"ids": [1, 2, 3]},
 }
 MANY: dict[str, dict[str, Any]] = {
-    "settle_done": {**LEASE, "due": START, "result": "null", "settled": START},
+    "settle_done": {**LEASE, "due": START, "result": "null", "settled": START, "batch": BATCH},
     "settle_gone": LEASE,
     "extend": {**LEASE, "until": START},
     "progress": {**LEASE, "progress": "{}"},
     "delete": {"id": 7},
+    "move": {"due": START, "at": START, "id": 7},
 }
 # The index of leased rows is as small as what runs at this moment: it may be walked through.
 LEASED = "duework_job_leased"
@@ -100,13 +125,15 @@ WALKS_LEASES = {
     "search_held",
     "summary",
     "next_lease_end",
+    "batch.running",
 }
 # These stop at a bound, in the order of their index.
 WALKS_IN_ORDER = {"count_failed": "duework_job_failed", "count_kept": "duework_job_kept"}
 WALKS_IN_ORDER |= {"search_failed": "duework_job_failed"}
 # Read also on connections whose plans are not pinned.
 READ = ["lanes", "next_lease_end", "marked", "summary", "count_failed", "count_kept", "search"]
-READ += ["search_failed", "search_held", "jobs"]
+READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
+READ += ["batch.failed_members", "batch.open_members"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
@@ -143,13 +170,14 @@ def filled(kernel: Kernel) -> Kernel:
         )
         tx.write(insert, rows=lanes)
         text = FILL.format(numbers=NUMBERS[kernel.database.kind])
-        tx.write(text, kept=START + 10**9, later=START + 10**9)
+        tx.write(text, kept=START + 10**9, later=START + 10**9, batch=BATCH)
     kernel.ids._last = ROWS  # noqa: SLF001 - those are taken
     return kernel
 
 
 def statement(name: str) -> Statement:
-    found: Statement = getattr(Q, name)
+    first, _, rest = name.partition(".")
+    found: Statement = getattr(B, rest) if rest else ALL[first]
     return found
 
 
@@ -212,6 +240,19 @@ def test_no_statement_walks_through_the_table_with_statistics(crowded: Kernel) -
     assert all_walks(crowded) == {}
 
 
+OF_A_BATCH = ["members", "open_members", "failed_members", "failed_in_order", "revive_plain"]
+
+
+@pytest.mark.parametrize("name", [f"batch.{name}" for name in OF_A_BATCH])
+def test_members_are_found_by_their_batch(crowded: Kernel, name: str) -> None:
+    failed = name not in {"batch.members", "batch.open_members"}
+    index = "duework_job_batch_failed" if failed else r"duework_job_batch\b"
+
+    lines = plan(crowded, name, reading=False)
+
+    assert any(re.search(index, line) for line in lines), lines
+
+
 def analyse(kernel: Kernel) -> None:
     connection = kernel.database.connect()
     if kernel.database.kind == "postgres":
@@ -223,8 +264,9 @@ def analyse(kernel: Kernel) -> None:
 def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:
     """A new statement has to be put into one of the tables above, or below with its reason."""
     by_its_id = {"replace", "keep_until", "ask_again", "link", "rewrite", "mark", "excuse_job"}
-    inserts = {"insert", "insert_keyed"}
-    on_jobs = {name for name, each in vars(Q).items() if "duework_job" in each.sqlite}
+    inserts = {"insert", "insert_keyed", "batch.insert_members", "batch.insert_follow", "fired"}
+    on_jobs = {name for name, each in ALL.items() if "duework_job" in each.sqlite}
+    on_jobs |= {f"batch.{name}" for name, each in vars(B).items() if "duework_job" in each.sqlite}
 
     assert on_jobs == set(ONE) | set(MANY) | by_its_id | inserts
 
@@ -272,8 +314,7 @@ def test_a_claim_behind_a_full_lane_of_an_unknown_task_touches_little(crowded: K
         # About 40 for each lane and 150 for each job; a walk would take millions.
         assert steps < 3000
     else:
-        claim = {"until": START, "worker": ME, "lane": KNOWN, "now": START, "wanted": 100}
-        pages = [pages_of(crowded, "lanes", {}), pages_of(crowded, "claim", claim)]
+        pages = [pages_of(crowded, name, ONE[name]) for name in ("lanes", "claim")]
         taken = crowded.claim("known")
 
         assert len(taken) == 3
@@ -282,9 +323,20 @@ def test_a_claim_behind_a_full_lane_of_an_unknown_task_touches_little(crowded: K
     crowded.settle(*[crowded.done(job) for job in taken])
 
 
+def test_the_progress_of_a_large_batch_touches_next_to_nothing(crowded: Kernel) -> None:
+    if crowded.database.kind == "sqlite":
+
+        def look(tx: Any) -> Any:
+            return tx.query(B.running, ONE["batch.running"])
+
+        assert steps_of(crowded, lambda: crowded.run(look)) < 500
+    else:
+        assert pages_of(crowded, "batch.running", ONE["batch.running"]) < 50
+
+
 def test_a_claim_that_finds_nothing_touches_next_to_nothing(crowded: Kernel) -> None:
     if crowded.database.kind == "sqlite":
         assert steps_of(crowded, lambda: crowded.claim("known")) < 500
     else:
-        assert pages_of(crowded, "lanes", {}) < 50
+        assert pages_of(crowded, "lanes", ONE["lanes"]) < 50
         assert pages_of(crowded, "next_lease_end", {}) < 50

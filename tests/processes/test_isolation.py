@@ -24,6 +24,8 @@ def test_a_result_and_its_effects_come_back_once(shared: Shared) -> None:
     assert [row.note for row in bench.effects(job)] == ["ada"]
     follow_ups = [each for each in bench.app.jobs(task="quick") if "after ada" in each.payload]
     assert len(follow_ups) == 1
+    [batch] = bench.app.batches(name="ada")
+    assert batch.wait("10s").done == 2
 
 
 def test_a_child_knows_no_database(shared: Shared) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import time
@@ -38,7 +37,7 @@ def test_another_worker_takes_over_at_once_and_effects_happen_once(desk: Bench) 
         assert [attempt.outcome for attempt in job.attempts()] == ["crashed"]
 
 
-def test_suspects_run_one_at_a_time_in_processes_of_their_own(desk: Bench) -> None:
+def test_suspects_run_in_processes_of_their_own_no_more_than_there_are_slots(desk: Bench) -> None:
     first = desk.start(**LONG)
     jobs = [
         *desk.tasks.nap.enqueue_many([(60,)] * 3),
@@ -52,8 +51,9 @@ def test_suspects_run_one_at_a_time_in_processes_of_their_own(desk: Bench) -> No
     desk.settled(jobs)
 
     spans = sorted((desk.started(job, times=2).at, desk.notes("end", job)[-1].at) for job in jobs)
-    for (_, end), (start, _) in itertools.pairwise(spans):
-        assert end <= start
+    slots = os.cpu_count() or 1
+    for moment, _ in spans:
+        assert sum(start <= moment < end for start, end in spans) <= slots
     pids = {desk.started(job, times=2).pid for job in jobs}
     assert len(pids - {first.pid, second.pid}) == 5
 

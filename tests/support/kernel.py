@@ -20,10 +20,20 @@ from duework.db import migrate
 from duework.db.database import Tx
 from duework.db.urls import open_database
 from duework.db.writer import Writer
+from duework.kernel import batches, jobs, settle
 from duework.kernel import claim as claims
-from duework.kernel import jobs, settle
 from duework.kernel.claim import Want
-from duework.kernel.job import Claimed, Ending, Enqueued, Held, Kind, LaneName, NewJob
+from duework.kernel.job import (
+    Claimed,
+    Ending,
+    Enqueued,
+    Follow,
+    Held,
+    Kind,
+    LaneName,
+    NewBatch,
+    NewJob,
+)
 from duework.kernel.lanes import Lanes
 from duework.testing import Counter
 
@@ -122,6 +132,7 @@ class Kernel:
         return self.run(verb)
 
     def ending(self, held: Claimed, kind: Kind, worker: int = ME, **more: Any) -> Ending:
+        more.setdefault("batch", held.batch)
         return Ending(held.id, held.fence, worker, kind, **more)
 
     def done(self, held: Claimed, worker: int = ME, **more: Any) -> Ending:
@@ -154,6 +165,23 @@ class Kernel:
             )
 
         return self.run(verb)
+
+    def batch(self, task: str, members: int, /, *, then: str = "", **more: Any) -> Enqueued:
+        """A batch of so many members, perhaps with a follow-up that takes no argument."""
+        follow = Follow(LaneName("default", then)) if then else None
+        batch_of = {name: more.pop(name) for name in ("key", "keep") if name in more}
+        payloads = [f"[{number}]" for number in range(members)]
+        new = NewBatch("a batch", self.new(task, **more), payloads, then=follow, **batch_of)
+
+        def verb(tx: Tx) -> list[Enqueued]:
+            return batches.create(tx, [new], ids=self.ids, lanes=self.lanes, now=self.now)  # type: ignore[arg-type]
+
+        return self.run(verb)[0]
+
+    def retry_batch(self, batch: int, *, then: bool = False) -> int:
+        return self.run(
+            lambda tx: batches.retry(tx, batch, then=then, ids=self.ids, now=self.now)  # type: ignore[arg-type]
+        )
 
     def cancel(self, *wanted: int, why: str = "not wanted") -> list[str]:
         def verb(tx: Tx) -> list[str]:

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from duework import App, Fail, Run
+from duework import App, End, Fail, Next, Page, Run
 from duework.kernel import alarm
 
 TABLE = "create table if not exists effect (job bigint not null, note text not null)"
@@ -83,6 +83,26 @@ async def nap(run: Run, seconds: float) -> str:
         if run.job.fence == 1:
             await asyncio.sleep(seconds)
     return "rested"
+
+
+@app.chain(page_size=10)
+async def walk(page: Page, pages: int) -> Next | End:
+    """Its second page sleeps the first time."""
+    with noted(page.run):
+        page.run.write(INSERT, job=page.run.job.id, note=f"page {page.number}")
+        if page.number == 2 and page.run.job.fence == 1:
+            await asyncio.sleep(60)
+        page.expect(10 * pages)
+    counts = {"items": page.size}
+    return End(counts) if page.number == pages else Next(10 * page.number, counts)
+
+
+@app.chain(page_size=1)
+async def stroll(page: Page, pages: int) -> Next | End:
+    page.run.write(INSERT, job=page.run.job.id, note=f"{page.chain}:{page.number}")
+    await asyncio.sleep(0.01)
+    counts = {"items": 1}
+    return End(counts) if page.number == pages else Next(page.number, counts)
 
 
 @app.task
@@ -165,6 +185,7 @@ async def blocks_the_loop(run: Run, seconds: float) -> None:
 def describes_itself(run: Run, name: str) -> dict[str, Any]:
     run.write(INSERT, job=run.job.id, note=name)
     run.enqueue(quick, f"after {name}")
+    run.batch(quick, [f"one of {name}", f"two of {name}"], name=name)
     open_files = []
     for handle in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):

@@ -8,12 +8,15 @@ from __future__ import annotations
 import click
 
 from duework.cli.base import EXIT_CODES, Cli, examples
+from duework.cli.batches import batches
+from duework.cli.chains import chains
 from duework.cli.db import db
 from duework.cli.failed import failed
 from duework.cli.jobs import jobs
 from duework.cli.objects import objects
 from duework.cli.queues import queues
 from duework.cli.run import run
+from duework.cli.schedules import schedules
 from duework.cli.status import status
 from duework.cli.verify import verify
 
@@ -24,7 +27,7 @@ _CODES = "\n".join(
 
 @click.group(
     cls=Cli,
-    commands=[run, status, jobs, failed, queues, objects, verify, db],
+    commands=[run, status, jobs, failed, queues, batches, chains, schedules, objects, verify, db],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -7,6 +7,7 @@ Rows of kernel statements are plain tuples; rows of a user's own SQL have names.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -157,3 +158,15 @@ def check_values(sql: str, values: Values) -> None:
         )
     if extra := values.keys() - wanted:
         raise UsageError(f"the query has no {', '.join(':' + n for n in sorted(extra))}")
+
+
+def pid() -> int:
+    """This process, also after a fork; asking the system each time costs more than a whole call."""
+    return _pid()[0]
+
+
+@lru_cache(maxsize=1)
+def _pid() -> list[int]:
+    number = [os.getpid()]
+    os.register_at_fork(after_in_child=lambda: number.__setitem__(0, os.getpid()))
+    return number

@@ -12,7 +12,6 @@ server the number of a transaction that left nothing on disk is given to another
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import secrets
 import threading
@@ -24,7 +23,7 @@ from psycopg.pq import TransactionStatus
 
 from duework.clock import monotonic, pause
 from duework.db.adopted import unwrapped
-from duework.db.database import Retryable, Tx, Values
+from duework.db.database import Retryable, Tx, Values, pid
 from duework.db.postgres_connect import arguments, opened
 from duework.db.postgres_tx import (
     OPEN,
@@ -124,7 +123,7 @@ class PostgresDatabase:
         self._readers: list[Connection] = []
         self._lock = threading.Lock()
         self._closed = False
-        self._pid = os.getpid()
+        self._pid = pid()
 
     @property
     def safe_url(self) -> str:
@@ -308,7 +307,7 @@ class PostgresDatabase:
     def close(self) -> None:
         """Close all connections; those that are lent out are closed when they come back."""
         self._closed = True
-        if os.getpid() != self._pid:
+        if pid() != self._pid:
             return
         self._drop_idle(self._idle)
         self._drop_idle(self._readers)
@@ -319,7 +318,7 @@ class PostgresDatabase:
         self._drop_writer()
 
     def _check(self) -> None:
-        if os.getpid() != self._pid:
+        if pid() != self._pid:
             message = "this App was opened before a fork; make a new App in the child process"
             raise UsageError(message)
         if self._closed:

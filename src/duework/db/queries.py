@@ -80,7 +80,8 @@ def load(package: str, stem: str) -> SimpleNamespace:
     statements = {}
     for name, text in common.items():
         other = overrides.get(name) or _for_postgres(text)
-        if set(parameters(text)) != set(parameters(other)):
+        # An override may need to know more than the common text.
+        if not set(parameters(text)) <= set(parameters(other)):
             raise UsageError(f"{stem}.postgres.sql: {name} takes other parameters than {stem}.sql")
         statements[name] = Statement(name, text, for_psycopg(other), parameters(text))
     return SimpleNamespace(**statements)

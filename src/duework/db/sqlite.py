@@ -10,7 +10,6 @@ closed, opened again and sealed with a write, and the mark tells whether the gro
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import secrets
 import threading
@@ -24,7 +23,7 @@ import apsw
 from duework.clock import monotonic, pause
 from duework.db import files
 from duework.db.backup import copied
-from duework.db.database import Retryable, Tx
+from duework.db.database import Retryable, Tx, pid
 from duework.db.mend import mend
 from duework.db.reserve import Reserve
 from duework.db.sqlite_tx import SqliteTx, translated
@@ -34,6 +33,8 @@ from duework.errors import DatabaseError, Gone, SchemaMismatch, Unavailable, Unk
 OLDEST = (3, 51, 3)
 BUSY_SECONDS = 0.25
 IDLE_CONNECTIONS = 4
+# How often a writer looks whether it is the only one.
+LOOK_SECONDS = 0.02
 
 _TOUCH = """insert into duework_mark (process, number) values (?, ?)
             on conflict (process) do update set number = excluded.number"""
@@ -54,7 +55,7 @@ class SqliteDatabase:
         self._changes = 0
         self._writer: apsw.Connection | None = None
         self._seen_version = 0
-        self._foreign_until = 0.0
+        self._foreign_until = self._look_at = 0.0
         self._pulse: apsw.Connection | None = None
         self._pulse_lock = threading.Lock()
         self._pulse_stale = False
@@ -64,7 +65,7 @@ class SqliteDatabase:
         self._lock = threading.Lock()
         self._identity: files.Identity | None = None
         self._closed = False
-        self._pid = os.getpid()
+        self._pid = pid()
         if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST:
             message = (
                 f"SQLite {apsw.sqlite_lib_version()} can corrupt a database with several writers;"
@@ -85,7 +86,6 @@ class SqliteDatabase:
 
     def begin(self) -> Tx:
         connection = self._write_connection()
-        self._check_identity()
         deadline = monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -120,7 +120,12 @@ class SqliteDatabase:
             return
         # What went into a file that is no longer there must not be acknowledged.
         self._check_identity()
-        # It is committed, and this is only a hint: whatever it runs into is no concern of the caller.
+        if (time := monotonic()) >= self._look_at:
+            self._look_at = time + LOOK_SECONDS
+            self._look_for_others(connection)
+
+    def _look_for_others(self, connection: apsw.Connection) -> None:
+        """Whether somebody else has written; a hint, whose failure is no concern of the caller."""
         with contextlib.suppress(apsw.Error):
             version = connection.pragma("data_version")
             if version != self._seen_version:
@@ -328,7 +333,7 @@ class SqliteDatabase:
 
     def close(self) -> None:
         self._closed = True
-        if os.getpid() != self._pid:
+        if pid() != self._pid:
             # They are the parent's: closing them here would end its locks and clear up its files.
             return
         try:
@@ -361,7 +366,7 @@ class SqliteDatabase:
             _close(pulse)
 
     def _check_usable(self) -> None:
-        if os.getpid() != self._pid:
+        if pid() != self._pid:
             message = "this App was opened before a fork; make a new App in the child process"
             raise UsageError(message)
         if self._closed:

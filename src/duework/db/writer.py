@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 import threading
 from collections import deque
@@ -24,7 +23,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from duework.clock import monotonic, pause
-from duework.db.database import Database, Retryable, Tx
+from duework.db.database import Database, Retryable, Tx, pid
 from duework.errors import DatabaseError, Error, Gone, SchemaMismatch, Unavailable, UsageError
 
 Item = TypeVar("Item")
@@ -32,7 +31,6 @@ Result = TypeVar("Result")
 Verb = Callable[[Tx, list[Item]], Sequence[Result]]
 
 logger = logging.getLogger("duework")
-
 GROUP_ROWS = 1000
 PATIENCE = 5.0
 # After a commit, while other processes write too: without it the lock is rarely free for them.
@@ -84,7 +82,7 @@ class Writer:
         self._thread: threading.Thread | None = None
         # Also guards `_stop`: what is handed in before it is answered.
         self._submitting = threading.Lock()
-        self._pid = os.getpid()
+        self._pid = pid()
         # Why nothing can be written at the moment, and since when; None when all is well.
         self.parked: str | None = None
         self._parked_at = 0.0
@@ -149,7 +147,7 @@ class Writer:
     @property
     def ours(self) -> bool:
         """Whether this is the process that made it, not one that was forked from it."""
-        return os.getpid() == self._pid
+        return self._pid == pid()
 
     def stuck(self, seconds: float) -> str | None:
         """Why nothing could be written for at least so long; None if all is well."""
@@ -200,7 +198,9 @@ class Writer:
                 self._waiting.appendleft(request)
             else:
                 self._waiting.append(request)
-        self._wake.set()
+        # If it is set, the writer has not looked yet, and will see this one too.
+        if not self._wake.is_set():
+            self._wake.set()
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._serve, name="duework-writer", daemon=True)

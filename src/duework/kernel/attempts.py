@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from duework.clock import monotonic
 from duework.kernel import isolate
+from duework.kernel.coroutines import Coroutines
 from duework.kernel.engine import Engine, Settings
 from duework.kernel.facts import JobStarted, JobStuck, LeaseWasLost
 from duework.kernel.job import Claimed, Ending
@@ -37,8 +38,8 @@ class Attempts:
         self._wake: Callable[[], None] = lambda: None
         self._ring: Callable[[], None] = lambda: None
         self._runner = Runner(engine.registry, host, worker, engine.chance)
-        self._used = {"async": 0, "thread": 0, "process": 0}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._used = {"async": 0, "thread": 0, "process": 0, "own": 0}
+        self._coroutines = Coroutines(self._call_async, self._finish)
         self._threads = Threads("thread", _call, self._collect_soon)
         self._processes = Threads("process", self._call_isolated, self._collect_soon)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -51,7 +52,7 @@ class Attempts:
         # What has ended and is to be settled, and what was charged to us as a crash and was none.
         self.endings: list[Ending] = []
         self.excused: list[Lease] = []
-        # One that must run alone: at most one at a time.
+        # Suspects that have no process of their own: at most one at a time.
         self.alone = 0
         # Something would not stop: the process should be replaced when it is idle.
         self.recycle = False
@@ -64,6 +65,7 @@ class Attempts:
     ) -> None:
         """Run in the caller's loop; `main` being cancelled is the end of the program."""
         self._loop = asyncio.get_running_loop()
+        self._coroutines.bind(self._loop)
         self._wake, self._ring, self._main = wake, ring, main
 
     @property
@@ -77,6 +79,8 @@ class Attempts:
             "async": self._settings.async_slots - self._used["async"],
             "thread": self._settings.thread_slots - self._used["thread"],
             "process": self._settings.process_slots - self._used["process"],
+            # The engine's own quick work waits for no slot of the user's, and takes none.
+            "own": 1 - self._used["own"],
         }
         return {pool: free for pool, free in slots.items() if free > 0}
 
@@ -86,57 +90,38 @@ class Attempts:
 
     def current(self) -> str | None:
         """The task that the event loop is in at this moment, from any thread."""
-        current = asyncio.current_task(self._loop) if self._loop is not None else None
-        return current.get_name() if current in self._tasks else None
+        return self._coroutines.current()
 
     # --- starting
 
-    def start(self, job: Claimed) -> None:
-        """Run a job that was just claimed."""
-        if (before := self.running.get(job.id)) is not None:
-            # We stood still, lost its lease and claimed it again: what runs is no longer ours.
-            self._lose(before)
-        self.leases[job.id] = job.fence
-        now = self._engine.clock.now()
-        if self._engine.hooks:
-            self._engine.tell(JobStarted(job.id, job.task, job.failures + 1))
-        attempt = self._runner.prepare(job, now=now, monotonic=monotonic())
-        if isinstance(attempt, Ending):
-            self.endings.append(attempt)
-            return
-        self.running[job.id] = attempt
-        pool = _pool(attempt)
-        self._used[pool] += 1
-        self.alone += job.alone
-        if pool == "async":
-            self._start_async(attempt)
-        elif pool == "thread":
-            attempt.interrupt = attempt.run._stop  # noqa: SLF001 - ours
-            self.ledger.start(job.id, job.fence)
-            self._threads.submit(attempt)
-        else:
-            self._processes.submit(attempt)
+    def start(self, jobs: Sequence[Claimed]) -> None:
+        """Run jobs that were just claimed."""
+        now, time = self._engine.clock.now(), monotonic()
+        for job in jobs:
+            if (before := self.running.get(job.id)) is not None:
+                # We stood still, lost its lease and claimed it again: what runs is no longer ours.
+                self._lose(before)
+            self.leases[job.id] = job.fence
+            if self._engine.hooks:
+                self._engine.tell(JobStarted(job.id, job.task, job.failures + 1))
+            attempt = self._runner.prepare(job, now=now, monotonic=time)
+            if isinstance(attempt, Ending):
+                self.endings.append(attempt)
+                continue
+            self.running[job.id] = attempt
+            self._used[attempt.pool] += 1
+            self.alone += _suspect_here(attempt)
+            if attempt.pool in {"async", "own"}:
+                self._coroutines.submit(attempt)
+            elif attempt.pool == "thread":
+                attempt.place = self.ledger.start(job.id)
+                self._threads.submit(attempt)
+            else:
+                self._processes.submit(attempt)
 
-    def _start_async(self, attempt: Attempt) -> None:
-        assert self._loop is not None, "bound"
-        task = self._loop.create_task(self._call_async(attempt), name=attempt.job.task)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-        def interrupt() -> None:
-            attempt.run._stop()  # noqa: SLF001 - ours
-            task.cancel(attempt.stopping)
-
-        attempt.interrupt = interrupt
-
-    async def _call_async(self, attempt: Attempt) -> None:
-        value, error = None, None
-        self.ledger.start(attempt.job.id, attempt.job.fence)
-        try:
-            value = await _call(attempt)
-        except BaseException as raised:  # noqa: BLE001 - whatever a task raises is its outcome
-            error = raised
-        self._finish(attempt, value, error)
+    def _call_async(self, attempt: Attempt) -> Any:
+        attempt.place = self.ledger.start(attempt.job.id)
+        return _call(attempt)
 
     def _call_isolated(self, attempt: Attempt) -> Ending:
         return isolate.call(attempt, self._host, self._worker, self._engine.chance())
@@ -154,7 +139,7 @@ class Attempts:
 
     def _finish(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
         """The call is over; unless somebody has decided about it meanwhile, say how it ended."""
-        self.ledger.finish(attempt.job.id, attempt.job.fence)
+        self.ledger.finish(attempt.place)
         if attempt.over:
             return
         self._drop(attempt)
@@ -167,6 +152,8 @@ class Attempts:
 
     def _ended(self, attempt: Attempt, value: Any, error: BaseException | None) -> Ending:
         now = self._engine.clock.now()
+        if error is None and not isinstance(value, Ending):
+            return self._runner.conclude(attempt, value, None, now)
         if isinstance(error, isolate.Crash):
             return self._runner.crashed(attempt, str(error), now)
         if isinstance(error, asyncio.CancelledError):
@@ -185,16 +172,18 @@ class Attempts:
         attempt.over = True
         if self.running.get(attempt.job.id) is attempt:
             del self.running[attempt.job.id]
-        self._used[_pool(attempt)] -= 1
-        self.alone -= attempt.job.alone
-        if attempt.job.alone:
+        self._used[attempt.pool] -= 1
+        if _suspect_here(attempt):
+            self.alone -= 1
             # Another suspect may wait for its turn.
             self._ring()
 
-    def settled(self, ending: Ending) -> None:
-        """Its lease is no longer held, unless it is a later one of the same job."""
-        if self.leases.get(ending.id) == ending.fence:
-            del self.leases[ending.id]
+    def settled(self, endings: Sequence[Ending]) -> None:
+        """Their leases are no longer held, unless it is a later one of the same job."""
+        leases = self.leases
+        for ending in endings:
+            if leases.get(ending.id) == ending.fence:
+                del leases[ending.id]
 
     # --- stopping
 
@@ -205,7 +194,14 @@ class Attempts:
             return
         attempt.stopping = why
         attempt.patience = monotonic() + self._settings.patience_ms / 1000
-        attempt.interrupt()
+        self._interrupt(attempt)
+
+    def _interrupt(self, attempt: Attempt) -> None:
+        attempt.run._stop()  # noqa: SLF001 - ours
+        if attempt.pool in {"async", "own"}:
+            self._coroutines.interrupt(attempt)
+        elif attempt.kill is not None:
+            attempt.kill()
 
     def sweep(self) -> None:
         """Tell attempts over their timeout to stop, and give up on those that would not."""
@@ -246,7 +242,7 @@ class Attempts:
         self.excused.append((job.id, job.fence))
         self._drop(attempt)
         attempt.stopping = "its lease was lost"
-        attempt.interrupt()
+        self._interrupt(attempt)
         self._engine.tell(LeaseWasLost(job.id, job.task))
 
     def release(self) -> int:
@@ -256,10 +252,9 @@ class Attempts:
         for attempt in left:
             self._drop(attempt)
             attempt.stopping = "the worker is stopping"
-            attempt.interrupt()
+            self._interrupt(attempt)
             self.endings.append(self._runner.release(attempt.job, now))
-        for task in list(self._tasks):
-            task.cancel()
+        self._coroutines.cancel_all()
         return len(left)
 
     def abandon(self) -> None:
@@ -273,15 +268,13 @@ class Attempts:
         self._processes.close()
 
 
+def _suspect_here(attempt: Attempt) -> bool:
+    """Whether it may take this process with it, and no other must be charged with that."""
+    return attempt.job.alone and attempt.pool != "process"
+
+
 def _call(attempt: Attempt) -> Any:
     """The user's function, at most two frames below ours."""
     if attempt.task.takes_run:
         return attempt.task.function(attempt.run, *attempt.args, **attempt.kwargs)
     return attempt.task.function(*attempt.args, **attempt.kwargs)
-
-
-def _pool(attempt: Attempt) -> str:
-    """A suspect gets a process of its own, whatever its task says."""
-    if attempt.job.alone and attempt.task.importable:
-        return "process"
-    return attempt.task.pool

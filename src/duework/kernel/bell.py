@@ -12,7 +12,11 @@ import os
 import socket
 from pathlib import Path
 
+from duework.clock import monotonic
 from duework.kernel.ledger import runtime_folder
+
+# How soon a new worker is heard of; until then it looks for itself.
+LOOK_SECONDS = 0.05
 
 
 class Bell:
@@ -26,6 +30,7 @@ class Bell:
         self._sender: socket.socket | None = None
         self._mine: str | None = None
         self._seen = 0
+        self._look_at = 0.0
         self._others: list[str] = []
 
     def listen(self, worker: int) -> socket.socket | None:
@@ -57,15 +62,9 @@ class Bell:
         """Wake every other worker of this file."""
         if self._folder is None:
             return
-        try:
-            changed = os.stat(self._folder).st_mtime_ns
-        except OSError:
-            return
-        if changed != self._seen:
-            self._seen = changed
-            names = os.listdir(self._folder)
-            folder = self._folder
-            self._others = [path for each in names if (path := str(folder / each)) != self._mine]
+        if (time := monotonic()) >= self._look_at:
+            self._look_at = time + LOOK_SECONDS
+            self._look_for_others(self._folder)
         if not self._others:
             return
         if self._sender is None:
@@ -79,3 +78,11 @@ class Bell:
                     Path(path).unlink()
             except OSError:
                 continue
+
+    def _look_for_others(self, folder: Path) -> None:
+        with contextlib.suppress(OSError):
+            changed = os.stat(folder).st_mtime_ns
+            if changed != self._seen:
+                self._seen = changed
+                paths = [str(folder / each) for each in os.listdir(folder)]
+                self._others = [path for path in paths if path != self._mine]

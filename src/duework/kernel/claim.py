@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from duework.clock import FOREVER
@@ -34,12 +35,18 @@ class Want:
     # For each task that this process knows: the pool that runs it.
     pools: Mapping[str, str]
     free: Mapping[str, int]
-    # Whether it may take one more job that has to run alone.
+    # Tasks whose suspects get a process of their own: as many at once as there are such slots.
+    apart: frozenset[str] = frozenset()
+    # Whether it may take one more suspect of another task, which has to run here.
     alone: int = 1
     # Only these queues; None is all. The engine's own is always served.
     queues: frozenset[str] | None = None
     queue_limits: Mapping[str, int] = field(default_factory=dict)
     task_limits: Mapping[str, int] = field(default_factory=dict)
+
+    def pool(self, lane: LaneName) -> str:
+        """The kind of slot that the lane's jobs run in."""
+        return "process" if lane.alone and lane.task in self.apart else self.pools[lane.task]
 
     def serves(self, lane: LaneName) -> bool:
         """Whether this process visits the lane at all."""
@@ -60,14 +67,14 @@ class Claim:
 
 def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Claim:
     """Take what is due, no more than there are free slots."""
-    everything = lanes.all(tx)
+    everything = lanes.all(tx, now)
     open_lanes = _admissible(everything, want, now)
     room = _Room(tx, want, open_lanes)
     taken: list[Claimed] = []
     hungry: set[str] = set()
     short: set[int] = set()
     for lane in open_lanes:
-        pool = want.pools[lane.name.task]
+        pool = want.pool(lane.name)
         wanted = room.left(lane, pool)
         if room.only_slots_are_missing(lane, pool, wanted):
             hungry.add(pool)
@@ -79,6 +86,8 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
                 "until": now + want.lease_ms,
                 "worker": want.worker,
                 "lane": lane.id,
+                "head": lane.head,
+                "head_id": lane.head_id,
                 "now": now,
                 "wanted": wanted,
             },
@@ -89,12 +98,14 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
             short.add(lane.id)
         taken += _claimed(rows, lane)
     fresh = _drop_expired(tx, taken, want, now=now, lanes=lanes, react=react)
-    # What was dropped has left its slot free, and may have released others.
-    hungry.update(want.pools[job.task] for job in set(taken).difference(fresh))
+    if fresh is not taken:
+        # What was dropped has left its slot free, and may have released others.
+        left = {job.id for job in fresh}
+        hungry.update(want.pools[job.task] for job in taken if job.id not in left)
     # Behind the jobs that were taken there may be later ones.
     if short:
-        everything = lanes.all(tx)
-    next_due = _next_due(tx, everything, want, now)
+        everything = lanes.all(tx, now)
+    next_due = _next_due(tx, everything, want, now, busy=bool(fresh and hungry))
     if any(lane.id in short for lane in _admissible(everything, want, now)):
         # A due job was passed over: a transaction that has not ended yet has it under lock, to
         # claim it or for another reason, and nobody rings if that is undone.
@@ -158,14 +169,18 @@ class _Room:
 
     def _allowed(self, lane: Lane) -> int:
         return min(
-            self._alone if lane.name.alone else FOREVER,
+            self._alone if self._here(lane) else FOREVER,
             self._queues.get(lane.name.queue, FOREVER),
             self._tasks.get(lane.name.task, FOREVER),
         )
 
+    def _here(self, lane: Lane) -> bool:
+        """Whether its jobs are suspects that cannot have a process of their own."""
+        return bool(lane.name.alone) and lane.name.task not in self._want.apart
+
     def take(self, lane: Lane, pool: str, count: int) -> None:
         self._free[pool] = self._free.get(pool, 0) - count
-        if lane.name.alone:
+        if self._here(lane):
             self._alone -= count
         if lane.name.queue in self._queues:
             self._queues[lane.name.queue] -= count
@@ -175,10 +190,9 @@ class _Room:
 
 def _claimed(rows: list[tuple[Any, ...]], lane: Lane) -> list[Claimed]:
     # The order in which an update returns its rows is not promised; ids rise with time.
-    rows.sort(key=lambda row: (row[6], row[0]))
-    name = lane.name
-    more: tuple[Any, ...] = (name.queue, name.priority, bool(name.alone))
-    return [Claimed(*(*row, *more)) for row in rows]
+    rows.sort(key=itemgetter(6, 0))
+    more: tuple[Any, ...] = (lane.name.queue, lane.name.priority, bool(lane.name.alone))
+    return [Claimed(*row, *more) for row in rows]
 
 
 def _drop_expired(
@@ -196,15 +210,18 @@ def _drop_expired(
     return [job for job in taken if job.id not in gone]
 
 
-def _next_due(tx: Tx, everything: Sequence[Lane], want: Want, now: int) -> int:
-    """When to look again if nobody rings: a job or a lane comes due, or a lease ends."""
+def _next_due(tx: Tx, everything: Sequence[Lane], want: Want, now: int, *, busy: bool) -> int:
+    """When to look again if nobody rings: a job or a lane comes due, or a lease ends.
+
+    One that is busy comes back by itself for what it could not take, and need not ask for leases.
+    """
     times = [
         max(lane.head, lane.due)
         for lane in everything
         if lane.head is not None and want.serves(lane.name)
     ]
     later = [time for time in times if time > now]
-    lease_end = tx.query(Q.next_lease_end, {})[0][0]
+    lease_end = now + want.lease_ms if busy else tx.query(Q.next_lease_end, {})[0][0]
     if lease_end is not None:
         later.append(max(lease_end, now + 1))
     return min(later, default=FOREVER)

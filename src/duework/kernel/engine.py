@@ -15,15 +15,17 @@ from duework.clock import Clock, SystemClock
 from duework.db.database import Database, Tx
 from duework.db.writer import Writer
 from duework.ids import Ids
-from duework.kernel import jobs, lanes
+from duework.kernel import batches, jobs, lanes
 from duework.kernel.bell import Bell
 from duework.kernel.facts import ClockStepped, Fact
-from duework.kernel.job import Ending, Enqueued, Held, NewJob
+from duework.kernel.job import Ending, Enqueued, Held, NewBatch, NewJob
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.steps import Steps
 from duework.kernel.tasks import Registry
 
 logger = logging.getLogger("duework")
+# How the names of the engine's own tasks begin.
+OWN_TASKS = "duework."
 PRUNE_TASK = "duework.prune"
 
 
@@ -87,6 +89,25 @@ class Engine:
         answers = jobs.revive(tx, wanted, now=self.clock.now())
         self.ring_after(tx)
         return answers
+
+    def batch(self, tx: Tx, new: list[NewBatch]) -> Sequence[Enqueued]:
+        answers = batches.create(tx, new, ids=self.ids, lanes=self.lanes, now=self.clock.now())
+        self.ring_after(tx)
+        return answers
+
+    def cancel_members(self, tx: Tx, task: str, members: list[int], why: str) -> list[str]:
+        """End members of a batch; quicker where nobody reacts to that."""
+        known = self.registry.get(task)
+        react = self.react if known is not None and known.reactions else None
+        now = self.clock.now()
+        answers = batches.cancel(tx, members, why=why, now=now, lanes=self.lanes, react=react)
+        self.ring_after(tx)
+        return answers
+
+    def retry_batch(self, tx: Tx, batch: int, *, then: bool) -> int:
+        count = batches.retry(tx, batch, then=then, ids=self.ids, now=self.clock.now())
+        self.ring_after(tx)
+        return count
 
     def purge(self, tx: Tx, wanted: list[int]) -> Sequence[int]:
         count = jobs.purge(tx, wanted, now=self.clock.now(), lanes=self.lanes, react=self.react)

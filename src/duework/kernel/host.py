@@ -9,7 +9,7 @@ from duework.clock import monotonic
 from duework.codec import encode
 from duework.db.database import Tx
 from duework.kernel.engine import Engine
-from duework.kernel.job import Claimed, Effect, NewJob
+from duework.kernel.job import Claimed, Effect, NewBatch, NewJob
 from duework.kernel.transaction import Transaction
 
 PROGRESS_SECONDS = 0.5
@@ -38,6 +38,12 @@ class WorkerHost:
             self._engine.enqueue(tx, list(jobs))
 
         return enqueue
+
+    def effect_of_batch(self, new: NewBatch) -> Effect:
+        def batch(tx: Tx) -> None:
+            self._engine.batch(tx, [new])
+
+        return batch
 
     def transaction(self, tx: Tx) -> Transaction:
         return Transaction(tx, self._engine)

@@ -26,7 +26,7 @@ import msgspec
 
 from duework.clock import SystemClock, monotonic
 from duework.errors import Error, UsageError
-from duework.kernel.job import Claimed, Effect, Ending, NewJob
+from duework.kernel.job import Claimed, Effect, Ending, NewBatch, NewJob
 from duework.kernel.report import describe
 from duework.kernel.run import Host, Write
 from duework.kernel.runner import Attempt, Runner, TimedOut
@@ -98,7 +98,7 @@ def call(attempt: Attempt, host: Host, worker: int, chance: float) -> Ending:
         *(host.now(), chance, task.policy.cpu_seconds, task.policy.memory_mb),
     )
     child = Child(_encode(spec), task.function.__module__)
-    attempt.interrupt = child.kill
+    attempt.kill = child.kill
     # Whoever told it to stop a moment ago found nothing to kill yet.
     if attempt.stopping is not None or attempt.over:
         child.kill()
@@ -224,6 +224,8 @@ def _ending(frame: Mapping[str, Any], attempt: Attempt, host: Host, worker: int)
     for each in frame["effects"]:
         if each["kind"] == "write":
             effects.append(Write(each["sql"], each["values"], each["rows"]))
+        elif each["kind"] == "batch":
+            effects.append(host.effect_of_batch(msgspec.convert(each["batch"], NewBatch)))
         else:
             effects.append(host.effect_of(msgspec.convert(each["jobs"], list[NewJob])))
     return Ending(
@@ -270,18 +272,32 @@ class _Pipe:
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect:
         return _Jobs(list(jobs))
 
+    def effect_of_batch(self, new: NewBatch) -> Effect:
+        return _Batch(new)
+
     def transaction(self, tx: Any) -> Any:
         return tx
 
 
-class _Jobs:
+class _OnTheWay:
+    """An effect that the parent is going to run."""
+
+    def __call__(self, tx: Any) -> None:  # noqa: ARG002 - never called
+        raise AssertionError("effects of an isolated task are run by its parent")
+
+
+class _Jobs(_OnTheWay):
     """Enqueued jobs on their way to the parent."""
 
     def __init__(self, jobs: list[NewJob]) -> None:
         self.jobs = jobs
 
-    def __call__(self, tx: Any) -> None:  # noqa: ARG002 - never called
-        raise AssertionError("effects of an isolated task are run by its parent")
+
+class _Batch(_OnTheWay):
+    """A batch on its way to the parent."""
+
+    def __init__(self, new: NewBatch) -> None:
+        self.new = new
 
 
 def _child(pipe: Connection, raw: bytes) -> None:
@@ -331,8 +347,13 @@ def _frame(ending: Ending) -> dict[str, Any]:
             effects.append({"kind": "write", "sql": effect.sql, "values": values, "rows": rows})
         elif isinstance(effect, _Jobs):
             effects.append({"kind": "jobs", "jobs": effect.jobs})
+        elif isinstance(effect, _Batch):
+            effects.append({"kind": "batch", "batch": effect.new})
         else:
-            why = "run.commit(function) cannot leave a process of its own: use run.write or run.enqueue"
+            why = (
+                "run.commit(function) and run.schedule cannot leave a process of its own:"
+                " use run.write or run.enqueue"
+            )
             return _frame(ending.but(kind="failed", error=why, effects=()))
     return {
         "ask": "end",

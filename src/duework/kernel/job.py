@@ -75,6 +75,10 @@ class NewJob(msgspec.Struct, frozen=True):
     serial: str | None = None
     after: int | None = None
     owner: str | None = None
+    batch: int | None = None
+
+    def but(self, **changes: Any) -> NewJob:
+        return msgspec.structs.replace(self, **changes)
 
 
 class Enqueued(msgspec.Struct, frozen=True):
@@ -82,6 +86,28 @@ class Enqueued(msgspec.Struct, frozen=True):
 
     id: JobId
     existed: bool = False
+
+
+class Follow(msgspec.Struct, frozen=True):
+    """The job that follows a batch. `takes` names the argument that is the batch's id."""
+
+    lane: LaneName
+    takes: str | None = None
+    delay: int = 0
+    expires: int | None = None
+
+
+class NewBatch(msgspec.Struct, frozen=True):
+    """Jobs of one kind that are counted together, one for each payload."""
+
+    name: str
+    # What the members have in common.
+    member: NewJob
+    payloads: list[str]
+    key: str | None = None
+    then: Follow | None = None
+    # How long it is kept once settled: None is for ever.
+    keep: int | None = KEEP
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -100,6 +126,7 @@ class Claimed(msgspec.Struct, frozen=True):
     expires: int | None
     serial: str | None
     owner: str | None
+    batch: int | None
     queue: str = ""
     priority: int = 0
     alone: bool = False
@@ -134,6 +161,8 @@ class Ending(msgspec.Struct, frozen=True):
     fallback: Callable[[BaseException], Ending] | None = None
     # Whether somebody wants to react inside the settle.
     watched: bool = False
+    # The batch that counts it, as the claim said.
+    batch: int | None = None
     # Set by settle: more than the row was touched, and something may be claimable now.
     linked: bool = False
 
@@ -168,6 +197,7 @@ class Held:
     linked: int
     progress: str | None
     settled: int | None
+    batch: int | None
 
 
 Reaction = Callable[[Tx, Held, Ending], None]

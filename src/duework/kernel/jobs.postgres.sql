@@ -3,10 +3,11 @@
 -- name: insert
 -- Differs: many rows in one round trip are arrays.
 insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
-                         after, owner)
+                         after, owner, batch)
 select * from unnest(:id::bigint[], :lane::bigint[], :task::text[], :key::text[], :due::bigint[],
                      :at::bigint[], :linked::smallint[], :payload::text[], :checksum::bigint[],
-                     :expires::bigint[], :serial::text[], :after::bigint[], :owner::text[])
+                     :expires::bigint[], :serial::text[], :after::bigint[], :owner::text[],
+                     :batch::bigint[])
 
 -- name: lock_lane_births
 -- Differs: two processes may do so at once. A lane that is not committed cannot be paused or resumed
@@ -34,9 +35,10 @@ update duework_job j
 set state = 'done', due = e.due, worker = null, result = e.result, error = null,
     settled = e.settled
 from unnest(:due::bigint[], :result::text[], :settled::bigint[], :id::bigint[], :fence::bigint[],
-            :worker::bigint[]) as e (due, result, settled, id, fence, worker)
+            :worker::bigint[], :batch::bigint[])
+     as e (due, result, settled, id, fence, worker, batch)
 where j.id = e.id and j.fence = e.fence and j.worker = e.worker and j.linked = 0
-  and j.state = 'open'
+  and j.state = 'open' and j.batch is not distinct from e.batch
 
 -- name: settle_gone
 -- Differs: many rows in one round trip are arrays.
@@ -82,12 +84,32 @@ where j.id = e.id and j.fence = e.fence and j.worker = e.worker
 -- Differs: PostgreSQL carries the hint itself, once the transaction commits.
 select pg_notify('duework', :word)
 
+-- name: dead_rows
+-- Differs: old versions of rows stay until nobody could want to see them.
+select pg_stat_get_dead_tuples('duework_job'::regclass)
+
+-- name: lanes
+-- Differs: starts at the place where the first job was last seen, since entries of the index stay
+-- while anybody holds an old snapshot, and is told which job it is.
+select l.id, l.queue, l.task, l.priority, l.tier, l.share, l.alone, l.due, h.due, coalesce(h.id, 0)
+from duework_lane l
+left join unnest(:floor_lanes::bigint[], :floor_dues::bigint[], :floor_ids::bigint[])
+     as f (lane, due, id) on f.lane = l.id
+left join lateral (
+    select j.due, j.id from duework_job j
+    where j.lane = l.id and j.state = 'open' and j.worker is null
+      and (j.due, j.id) >= (coalesce(f.due, 0), coalesce(f.id, 0))
+    order by j.due, j.id
+    limit 1) h on true
+
 -- name: claim
 -- Differs: a subquery with a limit may be run more than once by a join, and lock more than it should;
--- materialized it runs once, and skips what others are claiming at this moment.
+-- materialized it runs once, and skips what others are claiming at this moment. It starts with the
+-- lane's first job, as `lanes` does and for the same reason.
 with taken as materialized (
     select id from duework_job
     where lane = :lane and state = 'open' and worker is null and due <= :now
+      and (due, id) >= (:head, :head_id)
     order by due, id
     limit :wanted
     for update skip locked
@@ -97,4 +119,4 @@ set due = :until, worker = :worker, fence = j.fence + 1
 from taken
 where j.id = taken.id
 returning j.id, j.fence, j.lane, j.task, j.payload, j.checksum, j.at, j.failures, j.crashes, j.key,
-          j.expires, j.serial, j.owner
+          j.expires, j.serial, j.owner, j.batch

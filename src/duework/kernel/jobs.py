@@ -6,7 +6,7 @@ and works on lists. Locks are always taken in one order: serial values, then job
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from duework.kernel.settle import (
     waits,
     wake_serials,
 )
+from duework.kernel.tally import Around, B, Tally
 
 # The most rows that one transaction of an operator's verb touches.
 CHUNK = 1000
@@ -67,7 +68,7 @@ def _row(drawn: int, lane: int, job: NewJob, due: int) -> tuple[Any, ...]:
     check = checksum(drawn, task, job.payload)
     return (
         *(drawn, lane, task, job.key, due, job.at, linked, job.payload, check),
-        *(job.expires, job.serial, job.after, job.owner),
+        *(job.expires, job.serial, job.after, job.owner, job.batch),
     )
 
 
@@ -132,6 +133,7 @@ def cancel(
     Returns for each job 'cancelled', 'cancelling', or the state it had already.
     """
     rows = held_in_turn(tx, list(wanted))
+    around = Around(now, lanes, react)
     answers: list[str] = []
     spread = False
     for identifier in wanted:
@@ -145,12 +147,13 @@ def cancel(
             tx.query(Q.mark, {"id": row.id, "why": storable(why)})
             answers.append("cancelling")
         else:
-            cancel_waiting(tx, row, why, now=now, lanes=lanes, react=react)
+            cancel_waiting(tx, row, why, around)
             answers.append("cancelled")
             row.state = "cancelled"
             spread = spread or bool(row.linked)
     if "cancelling" in answers:
         tx.query(Q.notify, {"word": "marked"})
+    around.tally.write(tx, now=now)
     return answers
 
 
@@ -160,6 +163,7 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
     A job that is open stays as it is. Reviving onto a key that another open job holds is a Conflict.
     """
     rows = held_in_turn(tx, list(wanted))
+    tally = Tally()
     answers: list[str] = []
     for identifier in wanted:
         row = rows.get(identifier)
@@ -187,8 +191,10 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
         # It was done when they were enqueued; now they wait for it once more.
         if not row.linked and tx.query(Q.waiting_for, {"job": row.id}):
             tx.query(Q.link, {"id": row.id})
+        tally.reopened(row.batch, row.state)
         row.state = "open"
         answers.append("revived")
+    tally.write(tx, now=now)
     return answers
 
 
@@ -232,7 +238,7 @@ def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: React
         for waiting, *_ in behind:
             why = f"job {row.id}, which it waited for, was purged"
             cancel(tx, [waiting], why=why, now=now, lanes=lanes, react=react)
-    _delete(tx, [row.id for row in gone])
+    _delete(tx, {row.id: row.batch for row in gone}, now=now)
     return len(gone)
 
 
@@ -248,23 +254,39 @@ def purge_queue(tx: Tx, queue: str, *, now: int, lanes: Lanes, react: Reaction) 
 
 
 def prune(tx: Tx, *, now: int, chunk: int = CHUNK) -> int:
-    """Delete a chunk of settled rows whose retention has ended; returns how many."""
-    found: list[int] = []
-    for identifier, state in tx.query(Q.over, {"now": now, "wanted": chunk}):
+    """Delete a chunk of settled rows whose retention has ended; returns how many, of jobs or batches."""
+    found: dict[int, int | None] = {}
+    for identifier, state, batch in tx.query(Q.over, {"now": now, "wanted": chunk}):
         if state == "failed" and tx.query(Q.waiting_for, {"job": identifier}):
             # It may be revived and done yet; without it, what waits would do so for ever.
             tx.query(Q.keep_until, {"id": identifier, "due": now + DAY})
         else:
-            found.append(identifier)
+            found[identifier] = batch
     if found:
-        _delete(tx, found)
+        _delete(tx, found, now=now)
     tx.query(Q.delete_once, {"now": now})
-    return len(found)
+    return max(len(found), _prune_batches(tx, now=now, chunk=chunk))
 
 
-def _delete(tx: Tx, found: list[int]) -> None:
-    tx.query(Q.delete_attempts, {"ids": found})
-    tx.query(Q.delete_jobs, {"ids": found})
+def _prune_batches(tx: Tx, *, now: int, chunk: int) -> int:
+    """The same for batches, of which no member's row is left."""
+    rows = tx.query(B.over, {"now": now, "wanted": chunk})
+    # Some of their members are kept for longer: failed ones for ever.
+    if staying := sorted(batch for batch, left in rows if left):
+        tx.query(B.keep_until, {"ids": staying, "due": now + DAY})
+    if over := sorted(batch for batch, left in rows if not left):
+        tx.query(B.delete, {"ids": over})
+    return len(rows)
+
+
+def _delete(tx: Tx, found: Mapping[int, int | None], *, now: int) -> None:
+    """Delete settled jobs, given with their batches."""
+    tx.query(Q.delete_attempts, {"ids": list(found)})
+    tx.query(Q.delete_jobs, {"ids": list(found)})
+    tally = Tally()
+    for batch in found.values():
+        tally.gone(batch)
+    tally.write(tx, now=now)
 
 
 __all__ = [

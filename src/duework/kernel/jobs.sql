@@ -23,16 +23,16 @@ on conflict do nothing
 
 -- name: insert
 insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
-                         after, owner)
+                         after, owner, batch)
 values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expires, :serial,
-        :after, :owner)
+        :after, :owner, :batch)
 
 -- name: insert_keyed
 -- Nothing is returned if the key is taken by an open job of the task.
 insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
-                         after, owner)
+                         after, owner, batch)
 values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expires, :serial,
-        :after, :owner)
+        :after, :owner, :batch)
 on conflict (task, key) where state = 'open' and key is not null do nothing
 returning id
 
@@ -89,11 +89,16 @@ order by due, id
 limit 1
 
 -- name: lanes
--- Every lane, with the due time of its first job that nobody holds.
+-- Every lane, with the due time of its first job that nobody holds. Nothing lies before it here.
 select l.id, l.queue, l.task, l.priority, l.tier, l.share, l.alone, l.due,
        (select min(j.due) from duework_job j
-        where j.lane = l.id and j.state = 'open' and j.worker is null) as head
+        where j.lane = l.id and j.state = 'open' and j.worker is null) as head,
+       0 as head_id
 from duework_lane l
+
+-- name: dead_rows
+-- What was changed and could not be cleared up yet; here nothing ever is.
+select 0 as dead
 
 -- name: lanes_of
 select id, queue, task from duework_lane
@@ -124,7 +129,7 @@ where id in (
     limit :wanted
 )
 returning id, fence, lane, task, payload, checksum, at, failures, crashes, key, expires, serial,
-          owner
+          owner, batch
 
 -- name: next_lease_end
 select min(due) from duework_job where worker is not null
@@ -162,11 +167,13 @@ set progress = :progress
 where id = :id and fence = :fence and worker = :worker
 
 -- name: settle_done
--- The common case: it worked, and nothing else hangs on the row.
+-- The common case: it worked, and nothing else hangs on the row. Who does not know of its batch would
+-- not count it there, and is sent the long way.
 update duework_job
 set state = 'done', due = :due, worker = null, result = :result, error = null,
     settled = :settled
 where id = :id and fence = :fence and worker = :worker and linked = 0 and state = 'open'
+  and batch is not distinct from :batch
 
 -- name: settle_gone
 -- The same for rows that are not kept.
@@ -176,7 +183,7 @@ where id = :id and fence = :fence and worker = :worker and linked = 0 and state 
 -- name: held
 -- Whole rows, under lock, in the order in which everybody locks them.
 select id, lane, task, key, state, due, at, fence, worker, failures, crashes, payload, checksum,
-       result, error, serial, after, again, marked, owner, linked, progress, settled
+       result, error, serial, after, again, marked, owner, linked, progress, settled, batch
 from duework_job
 where id in (select value from json_each(:ids))
 order by id
@@ -185,7 +192,7 @@ order by id
 -- name: held_unlocked
 -- The same without a lock, to learn which serial values to lock first.
 select id, lane, task, key, state, due, at, fence, worker, failures, crashes, payload, checksum,
-       result, error, serial, after, again, marked, owner, linked, progress, settled
+       result, error, serial, after, again, marked, owner, linked, progress, settled, batch
 from duework_job
 where id in (select value from json_each(:ids))
 order by id
@@ -274,7 +281,7 @@ where id = :id
 -- Whole rows for people to look at.
 select j.id, l.queue, j.task, l.priority, l.alone, j.key, j.state, j.due, j.at, j.fence, j.worker,
        j.failures, j.crashes, j.payload, j.result, j.error, j.expires, j.serial, j.after, j.marked,
-       j.owner, j.progress, j.settled
+       j.owner, j.progress, j.settled, j.batch
 from duework_job j
 join duework_lane l on l.id = j.lane
 where j.id in (select value from json_each(:ids))
@@ -357,7 +364,7 @@ limit :wanted
 
 -- name: over
 -- Settled rows whose retention has ended.
-select id, state from duework_job
+select id, state, batch from duework_job
 where state <> 'open' and due <= :now
 order by due
 limit :wanted

@@ -6,7 +6,7 @@ by a process for as long as it lives, once the transaction that made it has comm
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,6 +19,10 @@ from duework.kernel.job import LaneName
 
 Q = load("duework.kernel", "jobs")
 
+# With so many dead rows, a look at lanes starts where the last one found the first job, for so long.
+DEAD_ROWS = 50_000
+FLOOR_MS = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -28,6 +32,8 @@ class Lane:
     name: LaneName
     due: int
     head: int | None
+    # The first job itself, where a claim should start with it.
+    head_id: int = 0
 
 
 class Lanes:
@@ -36,6 +42,10 @@ class Lanes:
     def __init__(self) -> None:
         self._known: dict[LaneName, int] = {}
         self._names: dict[int, LaneName] = {}
+        # The first job of each lane when it was last looked at, and until when that is good enough.
+        self._floors: dict[int, tuple[int, int]] = {}
+        self._floors_until = 0
+        self._many_dead = False
 
     def number(self, tx: Tx, name: LaneName) -> int:
         """The lane's number; makes the lane if it is new."""
@@ -64,16 +74,39 @@ class Lanes:
         # A row whose lane is not there was damaged; it must not stop the others.
         return found.get(number, LaneName("lost", "lost"))
 
-    def all(self, tx: Tx) -> list[Lane]:
+    def all(self, tx: Tx, now: int | None = None) -> list[Lane]:
         """Every lane there is, with the due time of its first job that nobody holds."""
-        return [
-            Lane(row[0], LaneName(row[1], row[2], row[3], row[4], row[5], row[6]), row[7], row[8])
-            for row in tx.query(Q.lanes, {})
-        ]
+        if now is None:
+            return _looked(tx, {})
+        if now >= self._floors_until:
+            # PostgreSQL keeps claimed jobs in the index while anybody holds an old snapshot, and would
+            # walk through all of them. What comes before the floor meanwhile waits for a second.
+            self._floors_until, self._floors = now + FLOOR_MS, {}
+            self._many_dead = tx.query(Q.dead_rows, {})[0][0] > DEAD_ROWS
+        found = _looked(tx, self._floors)
+        if any(lane.head is None and lane.id in self._floors for lane in found):
+            self._floors, found = {}, _looked(tx, {})
+        if self._many_dead:
+            ready = [lane for lane in found if lane.head is not None and lane.head <= now]
+            self._floors.update((lane.id, (lane.head or 0, lane.head_id)) for lane in ready)
+        return found
 
     def _remember(self, name: LaneName, number: int) -> None:
         self._known[name] = number
         self._names[number] = name
+
+
+def _looked(tx: Tx, floors: Mapping[int, tuple[int, int]]) -> list[Lane]:
+    places = list(floors.values())
+    values = {
+        "floor_lanes": list(floors),
+        "floor_dues": [due for due, _ in places],
+        "floor_ids": [job for _, job in places],
+    }
+    return [
+        Lane(row[0], LaneName(row[1], row[2], row[3], row[4], row[5], row[6]), *row[7:])
+        for row in tx.query(Q.lanes, values)
+    ]
 
 
 def pause(tx: Tx, queue: str) -> None:

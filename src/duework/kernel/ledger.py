@@ -36,9 +36,10 @@ class Ledger:
     """The running attempts of one worker; one that is not opened notes nothing."""
 
     def __init__(self, slots: int) -> None:
-        self._places: dict[tuple[int, int], int] = {}
-        self._free = list(range((slots + 1) * _SIZE - _SIZE, 0, -_SIZE))
+        # Place 0 tells that there was no place for one of them.
+        self._free = list(range(slots, 0, -1))
         self._map: mmap.mmap | None = None
+        self._numbers: memoryview | None = None
         self._file: Path | None = None
         self._size = (slots + 1) * _SIZE
 
@@ -53,28 +54,32 @@ class Ledger:
         try:
             os.ftruncate(handle, size)
             self._map = mmap.mmap(handle, size)
+            self._numbers = memoryview(self._map).cast("q")
             self._file = path
         finally:
             os.close(handle)
 
-    def start(self, job: int, fence: int) -> None:
-        if self._map is None:
-            return
+    def start(self, job: int) -> int:
+        """Note that it runs; returns the place to give to `finish`, 0 if it got none."""
+        if self._numbers is None:
+            return 0
         if not self._free:
             # More attempts than slots, by ones that would not stop: it cannot tell any more.
-            _NUMBER.pack_into(self._map, 0, 1)
-            return
-        place = self._places[job, fence] = self._free.pop()
-        _NUMBER.pack_into(self._map, place, job)
+            self._numbers[0] = 1
+            return 0
+        place = self._free.pop()
+        self._numbers[place] = job
+        return place
 
-    def finish(self, job: int, fence: int) -> None:
-        place = self._places.pop((job, fence), None)
-        if place is not None and self._map is not None:
-            _NUMBER.pack_into(self._map, place, 0)
+    def finish(self, place: int) -> None:
+        if place and self._numbers is not None:
+            self._numbers[place] = 0
             self._free.append(place)
 
     def close(self) -> None:
-        if self._map is not None:
+        if self._map is not None and self._numbers is not None:
+            self._numbers.release()
+            self._numbers = None
             self._map.close()
             self._map = None
         if self._file is not None:

@@ -7,13 +7,16 @@ and so does a lost lease. Reads do not see this run's own writes.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from duework.db.database import Tx
 from duework.errors import UsageError
-from duework.kernel.job import Claimed, Effect, NewJob
+from duework.kernel.job import Claimed, Effect, NewBatch, NewJob
+
+# Keys of jobs that a schedule made: with its key and its slot.
+SCHEDULED = "schedule:"
 
 
 class Host(Protocol):
@@ -26,6 +29,8 @@ class Host(Protocol):
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None: ...
 
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect: ...
+
+    def effect_of_batch(self, new: NewBatch) -> Effect: ...
 
     def transaction(self, tx: Tx) -> Any: ...
 
@@ -45,13 +50,14 @@ class Write:
 class Run:
     """The running attempt; given to a task whose first parameter is annotated `Run`."""
 
+    _random: random.Random | None = None
+    _cancelled = False
+    _closed = False
+
     def __init__(self, job: Claimed, host: Host) -> None:
         self.job = job
         self._host = host
         self._effects: list[Effect | NewJob] = []
-        self._random: random.Random | None = None
-        self._cancelled = False
-        self._closed = False
 
     @property
     def attempt(self) -> int:
@@ -60,7 +66,13 @@ class Run:
 
     @property
     def key(self) -> str:
-        """An idempotency key for the outside world: the same over retries and crashes."""
+        """An idempotency key for the outside world: the same over retries and crashes.
+
+        Of a schedule's job it is the schedule and the slot.
+        """
+        key = self.job.key
+        if key is not None and key.startswith(SCHEDULED) and key.endswith(f"@{self.job.at}"):
+            return key
         return f"{self.job.task}:{self.job.id}"
 
     @property
@@ -101,6 +113,20 @@ class Run:
         """Enqueue with the settle, or not at all. `task` may be `task.using(…)`."""
         self._add(task.using()._new_job(args, kwargs, self._host.now()))  # noqa: SLF001 - ours
 
+    def batch(self, task: Any, items: Iterable[Any], /, **options: Any) -> None:
+        """Make a batch with the settle, or not at all. Takes what `app.batch` takes."""
+        new = task.using()._new_batch(items, self._host.now(), **options)  # noqa: SLF001 - ours
+        self._add(self._host.effect_of_batch(new))
+
+    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> None:
+        """Start a chain with the settle, or not at all. `chain` may be `chain.using(…)`."""
+        begin = chain.using()._start_in(args, kwargs, self._host.now())  # noqa: SLF001 - ours
+        self._add(lambda tx: (begin(self._host.transaction(tx)), None)[1])
+
+    def schedule(self, task: Any, /, **options: Any) -> None:
+        """Make or change a schedule with the settle, or not at all; options as `app.schedule`."""
+        self._add(task.app.schedule_effect(task, options, self._host.now()))
+
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""
         self._add(lambda tx: function(self._host.transaction(tx)))
@@ -116,6 +142,8 @@ class Run:
     def _close(self) -> tuple[Effect, ...]:
         """End the buffering; the effects in order, neighbouring enqueues as one."""
         self._closed = True
+        if not self._effects:
+            return ()
         effects: list[Effect] = []
         jobs: list[NewJob] = []
         for each in self._effects:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from duework.codec import checksum
 from duework.durations import human
@@ -30,13 +31,14 @@ class TimedOut(Exception):
     """The attempt ran longer than its task allows."""
 
 
-@dataclass(slots=True, eq=False)
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """A claimed job while it runs."""
 
     job: Claimed
     task: Definition
     run: Run
+    # Which kind of slot it runs in.
+    pool: str
     args: list[Any]
     kwargs: dict[str, Any]
     started: int
@@ -45,9 +47,11 @@ class Attempt:
     # Set once it was told to stop: why, and when patience with it ends.
     stopping: str | None = None
     patience: float = 0.0
-    # Stops the call in the way of its pool.
-    interrupt: Callable[[], None] = field(default=lambda: None)
+    # Kills the process that it has of its own.
+    kill: Callable[[], None] | None = None
     over: bool = False
+    # Where the ledger has it.
+    place: int = 0
 
 
 class Runner:
@@ -75,17 +79,18 @@ class Runner:
         except (Broken, InvalidArguments) as error:
             known = self._registry.get(job.task)
             return self._ending(job, "failed", known, now, error=str(error), watched=True)
-        run = Run(job, self._host)
+        # A suspect gets a process of its own, whatever its task says.
+        pool = "process" if job.alone and task.importable else task.pool
         deadline = monotonic + task.timeout_ms / 1000
-        return Attempt(job, task, run, args, kwargs, now, deadline)
+        return Attempt(job, task, Run(job, self._host), pool, args, kwargs, now, deadline)
 
     def conclude(
         self, attempt: Attempt, value: Any, error: BaseException | None, now: int
     ) -> Ending:
         """What the call gave back, as an ending."""
-        outcome = error if error is not None else value
         if error is None and not isinstance(value, Outcome):
             return self._done(attempt, value, now)
+        outcome = error if error is not None else value
         job, task = attempt.job, attempt.task
         effects = attempt.run._close() if error is None else ()  # noqa: SLF001 - ours
         match outcome:
@@ -152,12 +157,18 @@ class Runner:
             result = attempt.task.result.encode(value)
         except Error as error:
             return self._failure(attempt, error, now)
+        job, task = attempt.job, attempt.task
         effects = attempt.run._close()  # noqa: SLF001 - ours
-        return self._ending(
-            *(attempt.job, "done", attempt.task, now),
-            result=result,
-            effects=effects,
-            attempt=attempt,
+        if effects or task.reactions or job.owner:
+            return self._ending(
+                *(job, "done", task, now), result=result, effects=effects, attempt=attempt
+            )
+        # As `_ending` would; it is by far the most common one.
+        keep = task.keep_ms
+        return Ending(
+            *(job.id, job.fence, self._worker, "done", 0, result),
+            *(None, attempt.started, keep, keep),
+            batch=job.batch,
         )
 
     def _failure(
@@ -209,6 +220,7 @@ class Runner:
             keep_cancelled=KEEP if task is None else task.keep_ms,
             immortal=task is not None and task.policy.immortal,
             watched=watched,
+            batch=job.batch,
             **more,
         )
         if ending.effects or ending.watched:

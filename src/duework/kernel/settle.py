@@ -3,13 +3,14 @@
 The fences of a whole group are checked first. Jobs that nothing hangs on are settled by one
 statement for all of them; the others run one by one, effects and reactions in a savepoint, so that
 an effect that fails takes down its own attempt and no other. Of a job that lost its fence nothing is
-written. This is the only place that maps an ending to a row.
+written. What the group changes in batches is summed and written last. This is the only place that maps
+an ending to a row.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from duework.errors import DatabaseError
 from duework.kernel.job import POISON, Ending, Held, JobId, LaneName, Reaction, State
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.report import describe, storable
+from duework.kernel.tally import Around
 
 # All effects of one attempt together; the database is locked for others meanwhile.
 EFFECT_LIMIT_MS = 2000
@@ -35,25 +37,67 @@ def settle(
     tx: Tx, endings: Sequence[Ending], *, now: int, lanes: Lanes, react: Reaction
 ) -> list[Ending | None]:
     """End attempts; for each, the ending that was written, or None if the lease was lost."""
+    around = Around(now, lanes, react)
     answers: dict[JobId, Ending | None] = {}
-    kept = [e for e in endings if _plain(e) and e.keep != 0]
-    gone = [e for e in endings if _plain(e) and e.keep == 0]
-    slow = [e for e in endings if not _plain(e)]
+    kept: list[Ending] = []
+    gone: list[Ending] = []
+    members: list[Ending] = []
+    slow: list[Ending] = []
+    for ending in endings:
+        if ending.kind != "done" or ending.effects or ending.watched:
+            slow.append(ending)
+        elif ending.keep == 0:
+            gone.append(ending)
+        else:
+            (kept if ending.batch is None else members).append(ending)
     if kept:
-        rows = [(_until(now, e.keep), e.result, now, e.id, e.fence, e.worker) for e in kept]
-        if tx.bulk(Q.settle_done, rows) == len(kept):
+        if tx.bulk(Q.settle_done, _rows(kept, now)) == len(kept):
             answers.update((e.id, e) for e in kept)
         else:
             slow += _not_yet(tx, kept, answers)
+    if members:
+        slow += _settle_members(tx, members, answers, around)
     if gone:
-        slow += _settle_gone(tx, gone, answers)
+        slow += _settle_gone(tx, gone, answers, around)
     if slow:
-        _settle_slowly(tx, slow, answers, now=now, lanes=lanes, react=react)
-    return [answers[e.id] for e in endings]
+        _settle_slowly(tx, slow, answers, around)
+    written = [answers[e.id] for e in endings]
+    return _told(written) if around.tally.write(tx, now=now) else written
+
+
+def _rows(endings: Sequence[Ending], now: int) -> list[tuple[Any, ...]]:
+    return [(_until(now, e.keep), e.result, now, e.id, e.fence, e.worker, e.batch) for e in endings]
+
+
+def _told(written: list[Ending | None]) -> list[Ending | None]:
+    """The same, saying that something may be claimable now."""
+    return [ending and ending.but(linked=True) for ending in written]
+
+
+class _NotAll(Exception):
+    """A statement for a group did not touch every row of it."""
+
+
+def _settle_members(
+    tx: Tx, endings: Sequence[Ending], answers: dict[JobId, Ending | None], around: Around
+) -> list[Ending]:
+    """End members of batches that are done; returns the endings that need a closer look."""
+    try:
+        # In a savepoint: afterwards nobody could tell a row that was done just now, and has to be
+        # counted, from one that was done before by the same attempt.
+        with tx.savepoint():
+            if tx.bulk(Q.settle_done, _rows(endings, around.now)) != len(endings):
+                raise _NotAll
+    except _NotAll:
+        return _not_yet(tx, endings, answers)
+    for batch, count in Counter([e.batch for e in endings]).items():
+        around.tally.ended(batch, "done", count)
+    answers.update((e.id, e) for e in endings)
+    return []
 
 
 def _settle_gone(
-    tx: Tx, endings: Sequence[Ending], answers: dict[JobId, Ending | None]
+    tx: Tx, endings: Sequence[Ending], answers: dict[JobId, Ending | None], around: Around
 ) -> list[Ending]:
     """Delete what is not kept, with its history; returns the endings that need a closer look."""
     # Looked at before, since a row that is missing afterwards may have been missing all along.
@@ -61,7 +105,9 @@ def _settle_gone(
     ours = [e for e in endings if _plainly_ours(rows.get(e.id), e)]
     tx.bulk(Q.settle_gone, [(e.id, e.fence, e.worker) for e in ours])
     tx.query(Q.delete_attempts, {"ids": [e.id for e in ours]})
-    answers.update((e.id, e) for e in ours)
+    for ending in ours:
+        around.tally.ended(rows[ending.id].batch, "done", gone=True)
+        answers[ending.id] = ending
     return [e for e in endings if e.id not in answers]
 
 
@@ -71,10 +117,6 @@ def _plainly_ours(row: Held | None, ending: Ending) -> bool:
 
 def _still_ours(row: Held, ending: Ending) -> bool:
     return row.fence == ending.fence and row.worker == ending.worker
-
-
-def _plain(ending: Ending) -> bool:
-    return ending.kind == "done" and not ending.effects and not ending.watched
 
 
 def _until(now: int, keep: int | None) -> int:
@@ -122,10 +164,7 @@ def _settle_slowly(
     tx: Tx,
     endings: Sequence[Ending],
     answers: dict[JobId, Ending | None],
-    *,
-    now: int,
-    lanes: Lanes,
-    react: Reaction,
+    around: Around,
 ) -> None:
     ids = sorted(e.id for e in endings)
     rows = held_in_turn(tx, ids)
@@ -134,48 +173,46 @@ def _settle_slowly(
         if row is None or not _still_ours(row, ending):
             answers[ending.id] = None
         else:
-            ended = _settle_one(tx, row, ending, now=now, lanes=lanes, react=react)
+            ended = _settle_one(tx, row, ending, around)
             linked = bool(row.linked or ending.effects or ending.watched)
             answers[ending.id] = ended.but(linked=True) if linked else ended
 
 
-def _settle_one(
-    tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: Reaction
-) -> Ending:
+def _settle_one(tx: Tx, row: Held, ending: Ending, around: Around) -> Ending:
     """End one attempt, and cancel what waited for it if it is cancelled."""
-    ended, state = _ended(tx, row, ending, now=now, lanes=lanes, react=react)
+    ended, state = _ended(tx, row, ending, around)
     if state == "cancelled":
-        _cancel_behind(tx, row, now=now, lanes=lanes, react=react)
+        _cancel_behind(tx, row, around)
     return ended
 
 
-def _ended(
-    tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: Reaction
-) -> tuple[Ending, State]:
+def _ended(tx: Tx, row: Held, ending: Ending, around: Around) -> tuple[Ending, State]:
     """The same for its own row alone: the ending that was written, and the row's new state."""
     if not ending.effects and not ending.watched:
-        return ending, _write(tx, row, ending, now=now, lanes=lanes, react=react)
+        return ending, _write(tx, row, ending, around)
     started = monotonic()
+    counted = around.tally.mark()
     try:
         with tx.savepoint(EFFECT_LIMIT_MS):
             ended = _with_effects(tx, ending)
-            state = _write(tx, row, ended, now=now, lanes=lanes, react=react)
+            state = _write(tx, row, ended, around)
             if (monotonic() - started) * 1000 > EFFECT_LIMIT_MS:
                 raise DatabaseError(f"its effects took more than {EFFECT_LIMIT_MS} ms")
     except (Retryable, RecursionError, MemoryError):
         # Out of stack or memory, writing the other ending here would run out of it again.
         raise
     except THEIRS as error:
+        around.tally.back(counted)
         if ending.fallback is None:
             raise
         ended = ending.fallback(error).but(effects=(), fallback=None)
         if ended.watched and ended.kind != ending.kind:
             # It ends in another way now, to which reactions may be another matter.
             last = ended.but(fallback=lambda _: ended.but(watched=False))
-            return _ended(tx, row, last, now=now, lanes=lanes, react=react)
+            return _ended(tx, row, last, around)
         # Unobserved: whatever failed must not fail again here.
         ended = ended.but(watched=False)
-        state = _write(tx, row, ended, now=now, lanes=lanes, react=react)
+        state = _write(tx, row, ended, around)
     return ended, state
 
 
@@ -190,9 +227,9 @@ def watched(ending: Ending) -> Ending:
     return ending.but(watched=True, fallback=fallback)
 
 
-def cancel_waiting(tx: Tx, row: Held, why: str, *, now: int, lanes: Lanes, react: Reaction) -> None:
+def cancel_waiting(tx: Tx, row: Held, why: str, around: Around) -> None:
     """End a job that nobody runs."""
-    _settle_one(tx, row, _unrun(row, why), now=now, lanes=lanes, react=react)
+    _settle_one(tx, row, _unrun(row, why), around)
 
 
 def _unrun(row: Held, why: str) -> Ending:
@@ -210,24 +247,29 @@ def _with_effects(tx: Tx, ending: Ending) -> Ending:
 
 def apply(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: Reaction) -> None:
     """Write an ending to its row, which the caller holds under lock, and what follows from it."""
-    if _write(tx, row, ending, now=now, lanes=lanes, react=react) == "cancelled":
-        _cancel_behind(tx, row, now=now, lanes=lanes, react=react)
+    around = Around(now, lanes, react)
+    if _write(tx, row, ending, around) == "cancelled":
+        _cancel_behind(tx, row, around)
+    around.tally.write(tx, now=now)
 
 
-def _write(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: Reaction) -> State:
+def _write(tx: Tx, row: Held, ending: Ending, around: Around) -> State:
     """The row, its reaction, and what may be claimed now; returns the row's new state."""
     ending = _as_wished(row, ending)
     if ending.kind in {"retry", "failed", "crashed", "lost"}:
-        _record(tx, row, ending, now=now, lanes=lanes)
-    final, change = _changed(tx, row, ending, now=now, lanes=lanes)
+        _record(tx, row, ending, around)
+    final, change = _changed(tx, row, ending, around)
     state: State = change[0]
-    if state != "open" and ending.keep == 0 and not _is_waited_for(tx, row, state):
+    gone = state != "open" and ending.keep == 0 and not _is_waited_for(tx, row, state)
+    if gone:
         tx.query(Q.delete_attempts, {"ids": [row.id]})
         tx.bulk(Q.delete, [(row.id,)])
     else:
         tx.bulk(Q.rewrite, [(*change, row.id)])
+    if state != "open":
+        around.tally.ended(row.batch, state, gone=gone)
     if ending.watched and final != "open":
-        react(tx, row, ending.but(kind=final))
+        around.react(tx, row, ending.but(kind=final))
     if state != "open" and row.serial is not None:
         wake_serials(tx, [row.serial])
     if state == "done":
@@ -235,12 +277,13 @@ def _write(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes, react: 
     return state
 
 
-def _record(tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes) -> None:
+def _record(tx: Tx, row: Held, ending: Ending, around: Around) -> None:
     """One line of history for an attempt that did not end well."""
-    crashed_alone = ending.kind == "crashed" and _alone(tx, row, ending, lanes)
+    crashed_alone = ending.kind == "crashed" and _alone(tx, row, ending, around.lanes)
     outcome = "crashed alone" if crashed_alone else ending.kind
     error = _short(ending.error)
-    tx.bulk(Q.attempt, [(row.id, row.fence, outcome, row.worker, ending.started, now, error)])
+    line = (row.id, row.fence, outcome, row.worker, ending.started, around.now, error)
+    tx.bulk(Q.attempt, [line])
 
 
 def _as_wished(row: Held, ending: Ending) -> Ending:
@@ -259,10 +302,9 @@ def _alone(tx: Tx, row: Held, ending: Ending, lanes: Lanes) -> bool:
     return ending.alone or bool(lanes.name(tx, row.lane).alone)
 
 
-def _changed(
-    tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes
-) -> tuple[State, tuple[Any, ...]]:
+def _changed(tx: Tx, row: Held, ending: Ending, around: Around) -> tuple[State, tuple[Any, ...]]:
     """How it ended, and the row's new values in the order of the `rewrite` statement."""
+    now = around.now
     state: State = "open"
     due, lane, failures, crashes = ending.due, row.lane, row.failures, row.crashes
     result, error, settled = row.result, row.error, None
@@ -281,7 +323,7 @@ def _changed(
         case "released" | "lost":
             due = now
         case "crashed":
-            state, due, lane, crashes = _after_crash(tx, row, ending, now=now, lanes=lanes)
+            state, due, lane, crashes = _after_crash(tx, row, ending, around)
             error = ending.error
     final = state
     if state != "open":
@@ -296,10 +338,9 @@ def _changed(
     )
 
 
-def _after_crash(
-    tx: Tx, row: Held, ending: Ending, *, now: int, lanes: Lanes
-) -> tuple[State, int, int, int]:
+def _after_crash(tx: Tx, row: Held, ending: Ending, around: Around) -> tuple[State, int, int, int]:
     """A suspect runs alone from now on; the third crash alone is its own fault."""
+    now, lanes = around.now, around.lanes
     name = lanes.name(tx, row.lane)
     if not _alone(tx, row, ending, lanes):
         return "open", now, lanes.number(tx, _solitary(name)), row.crashes
@@ -327,7 +368,7 @@ def _release_behind(tx: Tx, row: Held) -> None:
             wake_serials(tx, [serial])
 
 
-def _cancel_behind(tx: Tx, row: Held, *, now: int, lanes: Lanes, react: Reaction) -> None:
+def _cancel_behind(tx: Tx, row: Held, around: Around) -> None:
     """What waited for a cancelled job is cancelled too, and what waited for that.
 
     A list and not a recursion, since a chain may be longer than a stack is deep; and each of them
@@ -344,7 +385,7 @@ def _cancel_behind(tx: Tx, row: Held, *, now: int, lanes: Lanes, react: Reaction
             if waiting is None or waiting.state != "open":
                 continue
             ending = _unrun(waiting, why)
-            _, state = _ended(tx, waiting, ending, now=now, lanes=lanes, react=react)
+            _, state = _ended(tx, waiting, ending, around)
             if state == "cancelled":
                 cancelled.append(waiting)
 

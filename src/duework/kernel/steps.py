@@ -42,8 +42,8 @@ class Steps:
         Called before anything is enqueued, leased or extended, from any thread: what a clock that
         is an hour slow has extended would be over for everybody else.
         """
-        if abs(self._step()) <= STEP_MS:
-            self._offset += self._step()
+        if abs(step := self._step()) <= STEP_MS:
+            self._offset += step
             return
         with self._lock:
             step = self._step()

@@ -22,7 +22,7 @@ from duework.kernel.outcomes import Outcome
 from duework.kernel.retry import Backoff, Exponential, delays
 from duework.kernel.run import Run
 
-Isolation = Literal["async", "thread", "process"]
+Isolation = Literal["async", "thread", "process", "own"]
 Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 _NAME = re.compile(r"[A-Za-z_][\w.:-]{0,199}")
@@ -118,13 +118,10 @@ class Definition:
         self.keep_ms = _kept(chosen.keep)
         self.keep_failed_ms = _kept(chosen.keep_failed)
         self.reactions: list[Callable[..., None]] = []
-
-    @property
-    def pool(self) -> Isolation:
-        """Which kind of slot runs it."""
-        if self.policy.isolation == "process":
-            return "process"
-        return "async" if self.is_async else "thread"
+        # Which kind of slot runs it.
+        self.pool: Isolation = "async" if self.is_async else "thread"
+        if chosen.isolation == "process":
+            self.pool = "process"
 
     @property
     def importable(self) -> bool:
@@ -191,6 +188,10 @@ class Registry:
     def pools(self) -> dict[str, str]:
         """Task to the kind of slot that runs it."""
         return {name: task.pool for name, task in self._tasks.items()}
+
+    def importable(self) -> frozenset[str]:
+        """Tasks that can be run in a process of their own."""
+        return frozenset(name for name, task in self._tasks.items() if task.importable)
 
     def task_limits(self) -> dict[str, int]:
         return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from duework.db.database import Changes, Tx
@@ -31,3 +31,17 @@ class Transaction:
         """Enqueue a task, or `task.using(…)`, in this transaction."""
         job = task.using()._new_job(args, kwargs, self._engine.clock.now())  # noqa: SLF001 - ours
         return self._engine.enqueue(self._tx, [job])[0]
+
+    def batch(self, task: Any, items: Iterable[Any], /, **options: Any) -> Enqueued:
+        """Make a batch in this transaction; the id is the batch's. Takes what `app.batch` takes."""
+        now = self._engine.clock.now()
+        new = task.using()._new_batch(items, now, **options)  # noqa: SLF001 - ours
+        return self._engine.batch(self._tx, [new])[0]
+
+    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Start a chain, or `chain.using(…)`, in this transaction."""
+        return chain.using()._start_in(args, kwargs, self._engine.clock.now())(self)  # noqa: SLF001 - ours
+
+    def schedule(self, task: Any, /, **options: Any) -> None:
+        """Make or change a schedule in this transaction; options as `app.schedule`."""
+        task.app.schedule_effect(task, options, self._engine.clock.now())(self._tx)

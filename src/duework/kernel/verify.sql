@@ -11,7 +11,13 @@ select (select count(*) from duework_job) as jobs,
         where state = 'open' and worker is null and due >= :forever) as parked,
        (select count(*) from duework_attempt) as attempts,
        (select count(*) from duework_once) as once_rows,
-       (select count(*) from duework_lane) as lanes
+       (select count(*) from duework_lane) as lanes,
+       (select count(*) from duework_chain) as chains,
+       (select count(*) from duework_page) as pages,
+       (select count(*) from duework_batch) as batches,
+       (select count(*) from duework_job where batch is not null) as members,
+       (select count(*) from duework_schedule where state <> 'deleted') as schedules,
+       (select count(*) from duework_job where key like 'schedule:%') as scheduled
 
 -- name: state_is_known
 select id from duework_job
@@ -129,6 +135,127 @@ select j.id
 from duework_job j
 left join duework_worker w on w.id = j.worker
 where j.worker is not null and w.id is null
+limit :bound
+
+-- name: batch_counts
+-- Its counters are what a recount of its members gives, those counted whose rows are gone.
+select b.id
+from duework_batch b
+left join (select batch, count(*) as kept,
+                  sum(case when state = 'open' then 1 else 0 end) as still_open,
+                  sum(case when state = 'done' then 1 else 0 end) as done,
+                  sum(case when state = 'failed' then 1 else 0 end) as failed,
+                  sum(case when state = 'cancelled' then 1 else 0 end) as cancelled
+           from duework_job
+           where batch is not null
+           group by batch) m on m.batch = b.id
+where coalesce(m.kept, 0) <> b.total - b.gone
+   or coalesce(m.still_open, 0) <> b.total - b.done - b.failed - b.cancelled
+   or m.done > b.done or m.failed > b.failed or m.cancelled > b.cancelled
+limit :bound
+
+-- name: batch_settles
+-- It is settled if and only if no member is open, is kept until then, and then has its follow-up.
+select id from duework_batch
+where (settled is null) <> (done + failed + cancelled < total)
+   or (settled is null and due < :forever)
+   or (settled is not null and fired = 0)
+limit :bound
+
+-- name: batch_exists
+select j.id
+from duework_job j
+left join duework_batch b on b.id = j.batch
+where j.batch is not null and b.id is null
+limit :bound
+
+-- name: chain_key_is_active_once
+select min(id) from duework_chain
+where state = 'active' and key is not null
+group by task, key
+having count(*) > 1
+limit :bound
+
+-- name: chain_pages_are_gapless
+-- 1 to the number of the newest one.
+select c.id
+from duework_chain c
+left join duework_page p on p.chain = c.id
+group by c.id, c.number
+having count(p.number) <> c.number or min(p.number) <> 1 or max(p.number) <> c.number
+limit :bound
+
+-- name: chain_completed_is_a_recount
+-- All pages before the newest are done, and as many are done as the chain says.
+select c.id
+from duework_chain c
+where c.completed not in (c.number, c.number - 1)
+   or (select count(*) from duework_page p where p.chain = c.id and p.state = 'done') <> c.completed
+   or (select count(*) from duework_page p
+       where p.chain = c.id and p.state = 'done' and p.number <= c.completed) <> c.completed
+limit :bound
+
+-- name: chain_goes_on
+-- An active chain has one page to do, whose job is open and starts where the last one ended; or only
+-- its end, by the job of its last page.
+select c.id
+from duework_chain c
+left join duework_page p on p.chain = c.id and p.number = c.number
+left join duework_job j on j.id = p.job
+where c.state = 'active'
+  and (c.completed <> c.number - 1 + c.finishing
+       or coalesce(p.state, '') <> case c.finishing when 1 then 'done' else 'open' end
+       or coalesce(j.state, '') <> 'open' or coalesce(j.task, '') <> c.task
+       or (c.finishing = 0 and coalesce(p.cursor, '') <> coalesce(c.cursor, ''))
+       or coalesce(j.owner, '') <> 'chain:' || c.id)
+limit :bound
+
+-- name: chain_has_one_open_job
+-- Nobody else does a page of it at the same time, active or not.
+select min(id) from duework_job
+where state = 'open' and owner like 'chain:%'
+group by owner
+having count(*) > 1
+limit :bound
+
+-- name: chain_done_is_complete
+select id from duework_chain
+where state = 'done' and completed <> number
+limit :bound
+
+-- name: page_of_chain
+select p.chain
+from duework_page p
+left join duework_chain c on c.id = p.chain
+where c.id is null
+limit :bound
+
+-- name: schedule_is_armed
+-- The job that fires it is open and its own, and due when it is, unless somebody has had it.
+select s.key
+from duework_schedule s
+left join duework_job j on j.id = s.job and j.state = 'open' and j.owner = 'schedule:' || s.key
+where s.state = 'active' and (j.id is null or (j.fence = 0 and j.due <> s.due))
+limit :bound
+
+-- name: schedule_rests
+select key from duework_schedule
+where (state = 'active') <> (due is not null) or (due is not null and due < slot)
+limit :bound
+
+-- name: fire_has_schedule
+-- One that was held may have outlived its schedule, and ends when it is claimed.
+select j.id
+from duework_job j
+left join duework_schedule s on s.job = j.id and j.owner = 'schedule:' || s.key
+where j.owner like 'schedule:%' and j.state = 'open' and j.fence = 0 and s.key is null
+limit :bound
+
+-- name: slot_is_fired_once
+select min(id) from duework_job
+where key like 'schedule:%' and key like '%@' || cast(at as text)
+group by task, key
+having count(*) > 1
 limit :bound
 
 -- name: payloads

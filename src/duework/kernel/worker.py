@@ -276,6 +276,7 @@ class Worker:
         return Want(
             *(self.id, self.settings.lease_ms, registry.pools(), free),
             queues=self._queues,
+            apart=registry.importable(),
             alone=1 - self._attempts.alone,
             queue_limits=registry.queue_limits,
             task_limits=registry.task_limits(),
@@ -310,9 +311,10 @@ class Worker:
         return bool(self._dead) or any(time <= now for time in times)
 
     def _after_turn(self, turn: Turn, result: TurnResult) -> None:
-        for ending, written in zip(turn.endings, result.settled, strict=True):
-            self._attempts.settled(ending)
-            self._tell_settled(ending, written)
+        self._attempts.settled(turn.endings)
+        if self._told or self.engine.hooks:
+            for ending, written in zip(turn.endings, result.settled, strict=True):
+                self._tell_settled(ending, written)
         for ending in result.recovered:
             self.engine.tell(LeaseRecovered(ending.id, ending.worker, ending.kind == "crashed"))
         if result.recovered or self._turns.frees_others(result.settled):
@@ -329,10 +331,10 @@ class Worker:
         self._learn(result.workers)
         self._hungry = result.claim.hungry
         self._next_due = result.claim.next_due
-        for job in result.claim.jobs:
-            if self.engine.hooks:
-                self._told[job.id] = (job.task, self.engine.clock.now())
-            self._attempts.start(job)
+        if self.engine.hooks:
+            now = self.engine.clock.now()
+            self._told.update((job.id, (job.task, now)) for job in result.claim.jobs)
+        self._attempts.start(result.claim.jobs)
         self._heed(result.marks)
 
     def _heed(self, marks: Sequence[Mark]) -> None:
@@ -374,7 +376,7 @@ class Worker:
                 each = refused(ending, error)
                 if last:
                     # Its lease ends by itself, and others may fare better.
-                    self._attempts.settled(ending)
+                    self._attempts.settled([ending])
                     self._failing = describe(error)
             else:
                 self._after_turn(turn, result)
@@ -394,8 +396,6 @@ class Worker:
             self.engine.tell(Resumed())
 
     def _tell_settled(self, ending: Ending, written: Ending | None) -> None:
-        if not self._told and not self.engine.hooks:
-            return
         now = self.engine.clock.now()
         task, started = self._told.pop(ending.id, ("", now))
         if written is None:

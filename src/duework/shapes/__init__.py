@@ -1,1 +1,1 @@
-"""Shapes of work: each a small module that moves due times inside kernel transactions."""
+"""Shapes of work: each moves due times inside the kernel's transactions, and has no loop of its own."""

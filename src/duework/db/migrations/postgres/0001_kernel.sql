@@ -40,17 +40,21 @@ create table duework_job (
     owner text,                         -- the shape it belongs to, as kind:id
     progress text,
     settled bigint,
+    batch bigint,                      -- the batch it is a member of
     check ((state = 'open') = (settled is null)),
     check (worker is null or state = 'open')
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index duework_job_ready on duework_job (lane, due, id) where state = 'open' and worker is null;
-create index duework_job_leased on duework_job (due, lane) where worker is not null;
+create index duework_job_leased on duework_job (due, lane, batch) where worker is not null;
 create index duework_job_kept on duework_job (due) where state <> 'open';
 create index duework_job_failed on duework_job (id) where state = 'failed';
 create unique index duework_job_key on duework_job (task, key) where state = 'open' and key is not null;
 create index duework_job_serial on duework_job (serial, due, id) where state = 'open' and serial is not null;
 create index duework_job_after on duework_job (after) where state = 'open' and after is not null;
+create index duework_job_batch on duework_job (batch, id) where batch is not null;
+create index duework_job_batch_failed on duework_job (batch, id)
+    where state = 'failed' and batch is not null;
 create index duework_job_marked on duework_job (worker) where marked is not null and worker is not null;
 
 -- One row for each attempt that did not end well; a job that succeeds at once has none.

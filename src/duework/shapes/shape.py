@@ -1,0 +1,26 @@
+"""What the engine tells a shape: which App it got, that a worker starts, that one of its jobs ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from duework.app import App
+    from duework.kernel.job import Ending, Held
+    from duework.kernel.transaction import Transaction
+
+
+class Shape:
+    """Something declared on an App or a Part that stands on jobs."""
+
+    # Jobs whose owner is `kind:…` are told to the shape of that kind.
+    kind: ClassVar[str] = ""
+
+    def bind(self, app: App) -> None:
+        """It belongs to this App from now on; the database is not open yet."""
+
+    def arm(self) -> None:
+        """A worker is about to start: write what has to be there. Safe to repeat, on every node."""
+
+    def settled(self, tx: Transaction, job: Held, ending: Ending) -> None:
+        """A job that it owns is done, failed or cancelled, in the transaction that says so."""
