@@ -29,6 +29,8 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
+from duework.shapes.channels import Channel, Sending
+from duework.shapes.deliveries import Delivery
 from duework.task import Task
 
 __all__ = [
@@ -36,9 +38,11 @@ __all__ = [
     "App",
     "Attempt",
     "Cancel",
+    "Channel",
     "Check",
     "Conflict",
     "DatabaseError",
+    "Delivery",
     "Error",
     "Exponential",
     "Fail",
@@ -54,6 +58,7 @@ __all__ = [
     "Retry",
     "Run",
     "SchemaMismatch",
+    "Sending",
     "Snooze",
     "Status",
     "Task",

@@ -128,6 +128,8 @@ class App(Tasks):
         def prune() -> Snooze:
             """Delete settled rows whose retention is over; due again by itself."""
             taken = prune_round(self.engine, PRUNE_CHUNKS)
+            for shape in self._shapes:
+                shape.prune()
             return Snooze(0 if taken >= PRUNE_CHUNKS else PRUNE_EVERY_MS / 1000)
 
         chosen = Policy(queue=OWN_QUEUE, immortal=True, keep=0)

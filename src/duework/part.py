@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
+from duework.shapes.deliveries import Deliveries
 from duework.shapes.shape import Shape
 from duework.task import Task
 
@@ -19,7 +20,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Tasks:
+class Tasks(Deliveries):
     """What App and Part have in common: the decorator that registers a function."""
 
     def _register(

@@ -12,6 +12,7 @@ from tests.support.docs import EXAMPLES, ROOT, environment, run
 
 # What each of them must have printed.
 SHOWN = {
+    "deliveries": "1 e-mail in the provider's books",
     "demo": "0 lost.",
     "hello": "hello barbara",
     "isolated": "killed by SIGKILL",

@@ -37,6 +37,8 @@ PLANTED: dict[str, Sequence[str]] = {
         "insert into duework_once values ('greet', 'ada', 1, 2), ('greet', 'ada', 3, 4)",
     ],
     "lease_has_worker": ["delete from duework_worker"],
+    "delivery_moves": ["update duework_delivery set child = 0, job = 0 where state = 'sending'"],
+    "delivery_was_marked": ["update duework_delivery set marked = null where state = 'sent'"],
     "payload_checksum": [f"update duework_job set payload = '[1]' where id = {KEYED}"],
 }
 
@@ -73,6 +75,15 @@ def healthy(kernel: Kernel) -> Kernel:
             "insert into duework_lane (id, queue, task, priority, due)"
             " values (99, 'quiet', 'quiet', 0, :forever)",
             forever=FOREVER,
+        )
+        tx.write(
+            "insert into duework_delivery"
+            " (job, channel, key, payload, state, child, sends, marked, settled, due)"
+            " values (:job, :channel, 'k', '{}', :state, :child, 1, 1, :settled, 0)",
+            rows=[
+                {"job": HELD, "channel": "a", "state": "sending", "child": KEYED, "settled": None},
+                {"job": HELD, "channel": "b", "state": "sent", "child": DONE, "settled": 1},
+            ],
         )
     return kernel
 

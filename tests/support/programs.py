@@ -22,8 +22,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from duework import App, Fail, Run
+from duework import App, Channel, Fail, Run
 from duework.kernel import alarm
+from tests.support.receiver import post
 
 TABLE = "create table if not exists effect (job bigint not null, note text not null)"
 INSERT = "insert into effect (job, note) values (:job, :note)"
@@ -268,6 +269,19 @@ def fails_once(run: Run) -> int:
 @app.task(isolation="process")
 def tiny(number: int) -> int:
     return number
+
+
+def keyed(url: str, key: str) -> None:
+    post(url, "keyed", key)
+
+
+def plain(url: str) -> None:
+    post(url, "plain")
+
+
+@app.delivery(channels={"keyed": Channel(keyed), "plain": Channel(plain)})
+def letter(url: str) -> dict[str, str]:
+    return {"keyed": url, "plain": url}
 
 
 def _nested() -> Any:

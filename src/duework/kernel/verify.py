@@ -54,6 +54,8 @@ INVARIANTS = (
     ("serial_moves", "serial_jobs", "jobs of a serial value do not all wait for each other"),
     ("once_is_single", "once_rows", "a task has at most one `once` row per key"),
     ("lease_has_worker", "held", "a lease belongs to a worker that is registered"),
+    ("delivery_moves", "channels", "a channel that is being sent has somebody who ends that"),
+    ("delivery_was_marked", "channels", "a channel that was sent was marked before"),
 )
 
 
@@ -63,7 +65,7 @@ def verify(
     """Check every invariant; `full` compares all payloads and lets the database check itself."""
     names = ("jobs", "open_jobs", "held", "keyed", "serial_jobs", "parked", "attempts")
     counts = tx.query(V.scopes, {"forever": FOREVER})[0]
-    scopes = dict(zip((*names, "once_rows", "lanes"), counts, strict=True))
+    scopes = dict(zip((*names, "once_rows", "lanes", "channels"), counts, strict=True))
     findings = []
     for name, scope, says in INVARIANTS:
         tell(says)

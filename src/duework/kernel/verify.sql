@@ -11,7 +11,8 @@ select (select count(*) from duework_job) as jobs,
         where state = 'open' and worker is null and due >= :forever) as parked,
        (select count(*) from duework_attempt) as attempts,
        (select count(*) from duework_once) as once_rows,
-       (select count(*) from duework_lane) as lanes
+       (select count(*) from duework_lane) as lanes,
+       (select count(*) from duework_delivery) as channels
 
 -- name: state_is_known
 select id from duework_job
@@ -129,6 +130,21 @@ select j.id
 from duework_job j
 left join duework_worker w on w.id = j.worker
 where j.worker is not null and w.id is null
+limit :bound
+
+-- name: delivery_moves
+-- A channel that is being sent has an open job that sends it, or a delivery that will look after it.
+select d.job
+from duework_delivery d
+left join duework_job c on c.id = d.child and c.state = 'open'
+left join duework_job j on j.id = d.job and j.state = 'open'
+where d.state = 'sending' and c.id is null and j.id is null
+limit :bound
+
+-- name: delivery_was_marked
+-- Nothing was sent, or may have been, without a mark before it.
+select job from duework_delivery
+where state in ('sent', 'unsure') and (marked is null or sends = 0)
 limit :bound
 
 -- name: payloads

@@ -24,3 +24,6 @@ class Shape:
 
     def settled(self, tx: Transaction, job: Held, ending: Ending) -> None:
         """A job that it owns is done, failed or cancelled, in the transaction that says so."""
+
+    def prune(self) -> None:
+        """The hourly housekeeping: delete what nobody needs any more, a small transaction each."""

@@ -1,0 +1,34 @@
+"""kill -9 inside a send, asserted against what the receiver's ledger says was delivered."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.processes import Bench, until
+from tests.support.receiver import Receiver
+
+pytestmark = pytest.mark.slow
+
+LONG = {"lease": "60s"}
+
+
+def test_a_delivery_killed_inside_its_sends_is_delivered_once_by_each_channel(
+    desk: Bench,
+) -> None:
+    with Receiver(keys=True) as there:
+        there.then("hold", "hold")
+        first = desk.start(**LONG)
+        job = desk.tasks.letter.enqueue(there.url)
+        until(lambda: len(there.delivered) == 2)
+
+        first.kill()
+        there.release()
+        desk.start(**LONG)
+        [done] = desk.settled([job])
+
+    assert sorted(there.delivered) == ["keyed", "plain"]
+    assert there.requests.count(None) == 1
+    assert there.requests.count(f"letter:{job.id}:keyed") == 2
+    found = {each.channel: each.state for each in desk.tasks.letter.channels(job)}
+    assert found == {"keyed": "sent", "plain": "unsure"}
+    assert (done.state, done.result["outcome"]) == ("done", "partial")
