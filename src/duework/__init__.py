@@ -29,11 +29,15 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
+from duework.shapes.answers import Accepted, Pending, Rejected, Sent
 from duework.shapes.channels import Channel, Sending
 from duework.shapes.deliveries import Delivery
+from duework.shapes.messages import OutboxMessage
+from duework.shapes.outboxes import Outbox, Postbox
 from duework.task import Task
 
 __all__ = [
+    "Accepted",
     "Admin",
     "App",
     "Attempt",
@@ -52,13 +56,19 @@ __all__ = [
     "Job",
     "LeaseLost",
     "NotFound",
+    "Outbox",
+    "OutboxMessage",
     "Part",
     "PayloadTooLarge",
+    "Pending",
+    "Postbox",
     "Queue",
+    "Rejected",
     "Retry",
     "Run",
     "SchemaMismatch",
     "Sending",
+    "Sent",
     "Snooze",
     "Status",
     "Task",

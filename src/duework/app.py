@@ -38,6 +38,7 @@ from duework.kernel.tasks import Definition, Policy, Registry, check_count, chec
 from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
 from duework.part import Part, Tasks, define
+from duework.shapes.outboxes import OutboxDesk
 from duework.shapes.shape import Shape
 from duework.task import Task
 from duework.twins import averb
@@ -48,7 +49,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks):
+class App(Tasks, OutboxDesk):
     """Durable work on one database."""
 
     def __init__(

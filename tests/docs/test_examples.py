@@ -15,6 +15,7 @@ SHOWN = {
     "deliveries": "1 e-mail in the provider's books",
     "demo": "0 lost.",
     "hello": "hello barbara",
+    "outbox": "2 e-mails in the provider's books",
     "isolated": "killed by SIGKILL",
     "retries": "the page was empty",
     "serial": "['cid:1', 'cid:2', 'cid:3', 'cid:4', 'cid:5']",

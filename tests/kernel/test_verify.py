@@ -39,6 +39,11 @@ PLANTED: dict[str, Sequence[str]] = {
     "lease_has_worker": ["delete from duework_worker"],
     "delivery_moves": ["update duework_delivery set child = 0, job = 0 where state = 'sending'"],
     "delivery_was_marked": ["update duework_delivery set marked = null where state = 'sent'"],
+    "message_moves": ["update duework_outbox set job = 0 where state = 'queued'"],
+    "message_was_marked": ["update duework_outbox set submits = 0 where state = 'sent'"],
+    "message_has_handle": [
+        "update duework_outbox set state = 'sending', settled = null where state = 'sent'",
+    ],
     "payload_checksum": [f"update duework_job set payload = '[1]' where id = {KEYED}"],
 }
 
@@ -64,6 +69,7 @@ def healthy(kernel: Kernel) -> Kernel:
     kernel.enqueue(kernel.new("serial", serial="s"), kernel.new("serial", serial="s"))
     kernel.enqueue(kernel.new("first"))
     kernel.enqueue(kernel.new("second", after=BEFORE))
+    kernel.enqueue(kernel.new("mail.submit"))
     with kernel.database.transaction() as tx:
         tx.write(
             "insert into duework_worker (id, host, boot, space, pid, born, started)"
@@ -83,6 +89,15 @@ def healthy(kernel: Kernel) -> Kernel:
             rows=[
                 {"job": HELD, "channel": "a", "state": "sending", "child": KEYED, "settled": None},
                 {"job": HELD, "channel": "b", "state": "sent", "child": DONE, "settled": 1},
+            ],
+        )
+        tx.write(
+            "insert into duework_outbox (id, outbox, key, message, state, job, queue, priority,"
+            " lane, submits, created, settled, due)"
+            " values (:id, 'mail', :key, '{}', :state, :job, 'q', 0, '', :submits, 1, :settled, 9)",
+            rows=[
+                {"id": 1, "key": "a", "state": "queued", "job": 9, "submits": 0, "settled": None},
+                {"id": 2, "key": "b", "state": "sent", "job": 0, "submits": 1, "settled": 1},
             ],
         )
     return kernel
@@ -113,7 +128,7 @@ def test_a_healthy_database_has_no_violations(healthy: Kernel) -> None:
     findings = found(healthy, full=True)
 
     assert [each for each in findings.values() if each.violations] == []
-    assert findings["settled_has_time"].checked == 8
+    assert findings["settled_has_time"].checked == 9
     assert findings["parked_has_reason"].checked == 2
     assert findings["attempt_fence"].checked == 1
 

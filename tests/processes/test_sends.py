@@ -32,3 +32,23 @@ def test_a_delivery_killed_inside_its_sends_is_delivered_once_by_each_channel(
     found = {each.channel: each.state for each in desk.tasks.letter.channels(job)}
     assert found == {"keyed": "sent", "plain": "unsure"}
     assert (done.state, done.result["outcome"]) == ("done", "partial")
+
+
+def test_a_message_killed_inside_its_submit_is_taken_once_and_unsure_without_a_memory_of_keys(
+    desk: Bench,
+) -> None:
+    with Receiver(keys=True) as there:
+        there.then("hold", "hold")
+        first = desk.start(**LONG)
+        boxes = [desk.tasks.mindful, desk.tasks.forgetful]
+        rows = [box.enqueue(there.url) for box in boxes]
+        until(lambda: len(there.delivered) == 2)
+
+        first.kill()
+        there.release()
+        desk.start(**LONG)
+        until(lambda: all(boxes[0].message(row.id).settled for row in rows))
+
+    assert sorted(there.delivered) == ["forgetful", "mindful"]
+    assert [there.requests.count(row.key) for row in rows] == [2, 1]
+    assert [boxes[0].message(row.id).state for row in rows] == ["sent", "unsure"]

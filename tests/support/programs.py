@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from duework import App, Channel, Fail, Run
+from duework import App, Channel, Fail, Outbox, Run, Sent
 from duework.kernel import alarm
 from tests.support.receiver import post
 
@@ -282,6 +282,21 @@ def plain(url: str) -> None:
 @app.delivery(channels={"keyed": Channel(keyed), "plain": Channel(plain)})
 def letter(url: str) -> dict[str, str]:
     return {"keyed": url, "plain": url}
+
+
+class Hook(Outbox[str]):
+    """The message is the address that it is sent to."""
+
+    def __init__(self, memory: str | None) -> None:
+        self.remembers_keys = memory
+
+    def submit(self, message: str, key: str) -> Sent:  # type: ignore[override]
+        post(message, key.partition(":")[0], key)
+        return Sent()
+
+
+mindful = app.outbox("mindful", Hook("1h"))
+forgetful = app.outbox("forgetful", Hook(None))
 
 
 def _nested() -> Any:

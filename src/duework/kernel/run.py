@@ -102,6 +102,10 @@ class Run:
         """Enqueue with the settle, or not at all. `task` may be `task.using(…)`."""
         self._add(task.using()._new_job(args, kwargs, self._host.now()))  # noqa: SLF001 - ours
 
+    def submit(self, outbox: Any, message: Any, /) -> None:
+        """Queue a message with the settle, or not at all. `outbox` may be `outbox.using(…)`."""
+        self._add(outbox.using()._effect(message, self._host.now()))  # noqa: SLF001 - ours
+
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""
         self._add(lambda tx: function(self._host.transaction(tx)))

@@ -31,3 +31,7 @@ class Transaction:
         """Enqueue a task, or `task.using(…)`, in this transaction."""
         job = task.using()._new_job(args, kwargs, self._engine.clock.now())  # noqa: SLF001 - ours
         return self._engine.enqueue(self._tx, [job])[0]
+
+    def submit(self, outbox: Any, message: Any, /) -> None:
+        """Queue a message of an outbox, or of `outbox.using(…)`, in this transaction."""
+        outbox.using()._effect(message, self._engine.clock.now())(self._tx)  # noqa: SLF001 - ours

@@ -56,6 +56,9 @@ INVARIANTS = (
     ("lease_has_worker", "held", "a lease belongs to a worker that is registered"),
     ("delivery_moves", "channels", "a channel that is being sent has somebody who ends that"),
     ("delivery_was_marked", "channels", "a channel that was sent was marked before"),
+    ("message_moves", "messages", "a message that is not settled has a job that moves it"),
+    ("message_was_marked", "messages", "a message that was sent was marked before"),
+    ("message_has_handle", "messages", "a message is sending once its handle is known"),
 )
 
 
@@ -65,7 +68,7 @@ def verify(
     """Check every invariant; `full` compares all payloads and lets the database check itself."""
     names = ("jobs", "open_jobs", "held", "keyed", "serial_jobs", "parked", "attempts")
     counts = tx.query(V.scopes, {"forever": FOREVER})[0]
-    scopes = dict(zip((*names, "once_rows", "lanes", "channels"), counts, strict=True))
+    scopes = dict(zip((*names, "once_rows", "lanes", "channels", "messages"), counts, strict=True))
     findings = []
     for name, scope, says in INVARIANTS:
         tell(says)

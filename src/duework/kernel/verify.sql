@@ -12,7 +12,8 @@ select (select count(*) from duework_job) as jobs,
        (select count(*) from duework_attempt) as attempts,
        (select count(*) from duework_once) as once_rows,
        (select count(*) from duework_lane) as lanes,
-       (select count(*) from duework_delivery) as channels
+       (select count(*) from duework_delivery) as channels,
+       (select count(*) from duework_outbox) as messages
 
 -- name: state_is_known
 select id from duework_job
@@ -145,6 +146,26 @@ limit :bound
 -- Nothing was sent, or may have been, without a mark before it.
 select job from duework_delivery
 where state in ('sent', 'unsure') and (marked is null or sends = 0)
+limit :bound
+
+-- name: message_moves
+-- A message that is not settled has an open job, of its own outbox, that moves it.
+select o.id
+from duework_outbox o
+left join duework_job j on j.id = o.job and j.state = 'open'
+     and j.task = o.outbox || case o.state when 'queued' then '.submit' else '.poll' end
+where o.state in ('queued', 'sending') and j.id is null
+limit :bound
+
+-- name: message_was_marked
+-- Nothing was taken by the other side, or may have been, without a submit before it.
+select id from duework_outbox
+where submits = 0 and (state in ('sending', 'sent') or unsure_since is not null)
+limit :bound
+
+-- name: message_has_handle
+select id from duework_outbox
+where state = 'sending' and (handle is null or accepted is null)
 limit :bound
 
 -- name: payloads

@@ -16,7 +16,7 @@ from duework.db.database import Tx
 from duework.db.queries import load
 from duework.durations import Duration, milliseconds
 from duework.errors import LeaseLost, UsageError
-from duework.kernel.outcomes import Fail, Outcome, Retry, Snooze, Throttled
+from duework.kernel.outcomes import LOST, Fail, Outcome, Retry, Snooze, Throttled
 from duework.kernel.report import describe, said, storable
 from duework.kernel.run import Run
 
@@ -28,8 +28,6 @@ D = load("duework.shapes", "deliveries")
 
 # The owner of a job that sends is `delivery:` and the delivery's job.
 KIND = "delivery"
-# What a sender raises when the request went out and no answer came.
-LOST = (TimeoutError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError, EOFError)
 
 Partial = Literal["advance", "retry-failed"]
 Verdict = Literal["success", "partial", "failure"]
