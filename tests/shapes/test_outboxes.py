@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from duework import (
 )
 from duework.kernel.engine import PRUNE_TASK
 from duework.kernel.facts import MessageMoved
+from duework.shapes.posting import Posting, Start
 from duework.testing import Harness
 from tests.support.receiver import Receiver, post
 
@@ -543,3 +545,63 @@ def test_every_verb_has_its_twin_for_async_code(harness: Harness) -> None:
     ids = asyncio.run(work())
 
     assert [mail.message(each).state for each in ids] == ["queued", "cancelled"]
+
+
+# --- races
+
+
+def test_a_message_that_is_being_submitted_cannot_be_cancelled(harness: Harness) -> None:
+    class Late(Outbox[str]):
+        def submit(self, message: str, key: str) -> Sent:  # type: ignore[override]
+            [row] = mail.messages("queued")
+            with pytest.raises(Conflict, match="other side"):
+                mail.cancel(row.id)
+            return Sent()
+
+    mail = harness.app.outbox("late", Late())
+    row = mail.enqueue("hi")
+    harness.drain()
+
+    assert mail.message(row.id).state == "sent"
+
+
+def test_a_submit_begins_only_under_the_fence_of_the_present_lease(harness: Harness) -> None:
+    mail = harness.app.outbox("email", Upstream())
+    row = mail.enqueue(ADA)
+    with harness.app.transaction() as tx:
+        tx.write("update duework_job set worker = 1, fence = 5 where id = :id", id=row.job)
+    posting = Posting(Upstream(), mail.codec, lambda: harness.app.engine)
+
+    def begin(fence: int, job: int = row.job) -> Any:
+        return harness.app.engine.writer.call(posting.start, [Start(row.id, job, fence)])[0]
+
+    assert begin(4) == "lost"
+    assert mail.message(row.id).submits == 0
+    assert begin(5).sure
+    assert begin(5) == "unsure"
+    with harness.app.transaction() as tx:
+        tx.write("update duework_outbox set job = 999")
+    assert begin(5) == "settled"
+
+
+def test_of_two_bodies_for_one_key_at_the_same_time_one_is_refused(harness: Harness) -> None:
+    mail = harness.app.outbox("email", Upstream())
+    answers: list[Any] = []
+
+    def enqueue() -> None:
+        try:
+            answers.append(mail.using(key="k").enqueue(Message("bob")))
+        except Conflict as error:
+            answers.append(error)
+
+    other = threading.Thread(target=enqueue)
+    with harness.app.transaction() as tx:
+        tx.submit(mail.using(key="k"), ADA)
+        other.start()
+        # It cannot get through before this one has committed.
+        other.join(0.2)
+        assert answers == []
+    other.join()
+
+    assert isinstance(answers[0], Conflict)
+    assert mail.counts()["queued"] == 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from duework.db.database import Tx
@@ -85,6 +85,12 @@ class Sending:
     expires: int | None
     settled: int | None
     child_state: str | None
+
+
+def sending(row: Sequence[Any]) -> Sending:
+    """A row of the database, which has no booleans."""
+    found = Sending(*row)
+    return replace(found, given_up=bool(found.given_up), concluded=bool(found.concluded))
 
 
 def classify(states: Iterable[str]) -> Verdict:

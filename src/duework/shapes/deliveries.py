@@ -30,6 +30,7 @@ from duework.shapes.channels import (
     Sending,
     advances,
     classify,
+    sending,
     to_resend,
 )
 from duework.shapes.shape import Shape
@@ -112,7 +113,7 @@ class Plan(Shape):
 
     def channels(self, job: int) -> list[Sending]:
         with self._engine.database.reading() as tx:
-            return [Sending(*row) for row in tx.query(D.channels, {"job": job})]
+            return [sending(row) for row in tx.query(D.channels, {"job": job})]
 
     def begin(self, run: Run, chosen: Any) -> Outcome:
         """Store what the body chose, and send it; in one commit with what else the body wrote."""
