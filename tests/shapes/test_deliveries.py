@@ -178,6 +178,11 @@ def test_a_partial_success_advances_with_the_failed_channel_on_record(
     assert ledger.names() == ["email"]
     assert len(ledger.tries) == 2
     assert states(reminder, job) == {"discord": "failed", "email": "sent"}
+    ledger.plans = {}
+    job.retry()
+    harness.drain()
+    assert ledger.names() == ["email", "discord"]
+    assert job.refresh().result["outcome"] == "success"
 
 
 def test_only_failed_channels_are_retried_and_a_sent_one_never_again(

@@ -363,7 +363,7 @@ def test_an_answer_that_is_none_leaves_it_unsure(harness: Harness) -> None:
 
 
 def test_a_queued_message_can_be_cancelled_and_a_sending_one_cannot(harness: Harness) -> None:
-    there = Upstream(poll=[Pending()])
+    there = Upstream(poll=[Pending("1h")])
     mail = harness.app.outbox("email", there)
     later = mail.using(delay="1h").enqueue(ADA)
     under_way = mail.enqueue(ADA)

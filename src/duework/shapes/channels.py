@@ -19,6 +19,7 @@ from duework.errors import LeaseLost, UsageError
 from duework.kernel.outcomes import LOST, Fail, Outcome, Retry, Snooze, Throttled
 from duework.kernel.report import describe, said, storable
 from duework.kernel.run import Run
+from duework.shapes.shape import doing
 
 if TYPE_CHECKING:
     from duework.kernel.engine import Engine
@@ -252,7 +253,7 @@ def _raised(
         raise error
     if isinstance(error, (Snooze, Throttled)):
         row = {"job": place.job, "channel": place.channel, "child": place.child}
-        run._add(lambda tx: tx.query(D.unmark, row) and None)  # noqa: SLF001 - ours
+        run._add(doing(D.unmark, row))  # noqa: SLF001 - ours
         return error
     said_so = isinstance(error, Outcome)
     text = said(error) if said_so else describe(error)

@@ -33,7 +33,7 @@ from duework.shapes.channels import (
     sending,
     to_resend,
 )
-from duework.shapes.shape import Shape
+from duework.shapes.shape import Shape, doing
 from duework.task import Task, Using
 
 if TYPE_CHECKING:
@@ -151,10 +151,12 @@ class Plan(Shape):
         return self._conclude(run, channels)
 
     def _conclude(self, run: Run, channels: Sequence[Sending]) -> Any:
+        failed = [each for each in channels if each.state == "failed"]
+        if failed:
+            # A later run, by a retry or by hand, sends these again.
+            run._add(doing(D.concluded, {"job": run.job.id}))  # noqa: SLF001 - ours
         if advances([each.state for each in channels], self._partial):
             return _result(channels)
-        run._add(lambda tx: tx.query(D.concluded, {"job": run.job.id}) and None)  # noqa: SLF001
-        failed = [each for each in channels if each.state == "failed"]
         why = "; ".join(f"{each.channel}: {_first_line(each.error)}" for each in failed)
         return Retry(None, why) if to_resend(channels, by_hand=False) else Fail(why)
 

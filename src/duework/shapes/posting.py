@@ -28,6 +28,7 @@ from duework.shapes.messages import (
     told,
     unseen,
 )
+from duework.shapes.shape import doing
 
 if TYPE_CHECKING:
     from duework.kernel.engine import Engine
@@ -184,7 +185,7 @@ class Posting:
             self._ends(run, row.id, "failed" if go.sure else "unsure", text)
             return Fail(text)
         values = {"id": row.id, "job": run.job.id, "sure": int(go.sure), "error": text}
-        run._add(lambda tx: tx.query(O.unmark, values) and None)  # noqa: SLF001 - ours
+        run._add(doing(O.unmark, values))  # noqa: SLF001 - ours
         if isinstance(error, Throttled):
             self._hold(run, error)
         if isinstance(error, Outcome):
@@ -195,7 +196,7 @@ class Posting:
         """The other side asked us to slow down: that goes for everything we ask of it."""
         names = {"submit": f"{self.name}.submit", "poll": f"{self.name}.poll"}
         until = run.now + error.after_ms
-        run._add(lambda tx: tx.query(O.hold, {**names, "until": until}) and None)  # noqa: SLF001
+        run._add(doing(O.hold, {**names, "until": until}))  # noqa: SLF001 - ours
 
     # --- polling
 
@@ -272,7 +273,7 @@ class Posting:
             return None
         values = {"id": row.id, "job": row.job, "now": run.now}
         text = None if error is None else storable(error)
-        run._add(lambda tx: tx.query(O.polled, {**values, "error": text}) and None)  # noqa: SLF001
+        run._add(doing(O.polled, {**values, "error": text}))  # noqa: SLF001 - ours
         return Snooze(wait_ms / 1000)
 
     def _over_age(self, run: Run, row: OutboxMessage, error: str | None) -> bool:
