@@ -657,3 +657,22 @@ def test_a_send_begins_only_under_the_fence_of_the_present_lease(
     assert {each.marked for each in reminder.channels(job)} == {None}
     assert begin(5) == f"={job.task}:{job.id}:email"
     assert begin(5) == "!unsure"
+
+
+def test_a_delivery_that_is_being_looked_at_when_its_last_channel_settles_is_woken_a_little_later(
+    harness: Harness, ledger: Ledger
+) -> None:
+    _, job, children = waiting(harness, ledger)
+    hold = "update duework_job set worker = :worker, due = :due where id = :id"
+    before = job.refresh().due
+    with harness.app.transaction() as tx:
+        tx.write(hold, worker=1, due=harness.now + 15_000, id=job.id)
+    for child in children.values():
+        harness.app.cancel(child)
+    with harness.app.transaction() as tx:
+        tx.write(hold, worker=None, due=before, id=job.id)
+
+    harness.advance("2s")
+
+    assert job.refresh().state == "failed"
+    assert ledger.sent == []

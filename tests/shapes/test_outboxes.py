@@ -547,6 +547,21 @@ def test_every_verb_has_its_twin_for_async_code(harness: Harness) -> None:
     assert [mail.message(each).state for each in ids] == ["queued", "cancelled"]
 
 
+def test_a_stored_message_that_cannot_be_read_fails_at_once_and_others_flow(
+    harness: Harness,
+) -> None:
+    there = Upstream()
+    mail = harness.app.outbox("email", there)
+    bad, good = mail.enqueue_many([ADA, ADA])
+    with harness.app.transaction() as tx:
+        tx.write("update duework_outbox set message = '{\"message\": 7}' where id = :id", id=bad.id)
+
+    harness.advance("10s")
+
+    assert states(harness, mail, bad, good) == ["failed", "sent"]
+    assert len(there.submits) == 1
+
+
 # --- races
 
 

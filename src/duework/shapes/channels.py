@@ -12,10 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from duework.db.database import Tx
 from duework.db.queries import load
 from duework.durations import Duration, milliseconds
 from duework.errors import LeaseLost, UsageError
+from duework.kernel.job import NewJob
 from duework.kernel.outcomes import LOST, Fail, Outcome, Retry, Snooze, Throttled
 from duework.kernel.report import describe, said, storable
 from duework.kernel.run import Run
@@ -29,6 +32,9 @@ D = load("duework.shapes", "deliveries")
 
 # The owner of a job that sends is `delivery:` and the delivery's job.
 KIND = "delivery"
+
+# When a delivery that could not be woken is woken again.
+NUDGE_MS = 1000
 
 Partial = Literal["advance", "retry-failed"]
 Verdict = Literal["success", "partial", "failure"]
@@ -207,7 +213,7 @@ class Senders:
     def settled(self, tx: Tx, name: str, job: Held, ending: Ending) -> None:
         """A job that sends has ended: if it left no outcome, judge its mark; wake the delivery."""
         delivery = delivery_of(job.owner)
-        tx.query(D.lock_delivery, {"job": delivery})
+        parent = tx.query(D.lock_delivery, {"job": delivery})
         left = tx.query(D.under_way, {"job": delivery})
         for channel, child, marked in left:
             if channel == name and child == job.id:
@@ -215,9 +221,19 @@ class Senders:
                 why = ending.error or ending.kind
                 self.finish(tx, Place(delivery, name, child), marked, why, given_up=cancelled)
         if all(channel == name for channel, _, _ in left):
-            engine = self._engine()
-            tx.query(D.wake, {"job": delivery, "now": engine.clock.now()})
-            engine.ring_after(tx)
+            held = bool(parent) and parent[0][1] is not None
+            self._wake(tx, job, delivery, held=held)
+
+    def _wake(self, tx: Tx, job: Held, delivery: int, *, held: bool) -> None:
+        """Let the delivery judge. One that is being looked at just now would go to sleep again."""
+        engine = self._engine()
+        now = engine.clock.now()
+        tx.query(D.wake, {"job": delivery, "now": now})
+        engine.ring_after(tx)
+        if held:
+            # A job that finds nothing to send, and so comes back here.
+            lane = msgspec.structs.replace(engine.lanes.name(tx, job.lane), alone=0)
+            engine.enqueue(tx, [NewJob(lane, job.payload, now + NUDGE_MS, owner=job.owner)])
 
     def finish(
         self, tx: Tx, place: Place, marked: int | None, why: str, *, given_up: bool = False

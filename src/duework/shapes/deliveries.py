@@ -35,6 +35,7 @@ from duework.shapes.channels import (
 )
 from duework.shapes.shape import Shape, doing
 from duework.task import Task, Using
+from duework.twins import averb
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -83,6 +84,8 @@ class Delivery(Task[P, Any, Any]):
     def channels(self, job: Job[Any] | int) -> list[Sending]:
         """What became of each channel of a delivery; empty before its body has run."""
         return self._plan.channels(job if isinstance(job, int) else job.id)
+
+    achannels = averb(channels)
 
 
 class Plan(Shape):

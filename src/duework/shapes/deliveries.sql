@@ -55,7 +55,7 @@ where job = :job and channel = :channel and child = :child and state = 'sending'
 
 -- name: lock_delivery
 -- Two channels that settle at the same time wait here: the second one sees that it is the last.
-select id from duework_job where id = :job /*+ for update */
+select state, worker from duework_job where id = :job /*+ for update */
 
 -- name: under_way
 select channel, child, marked from duework_delivery where job = :job and state = 'sending'

@@ -21,6 +21,7 @@ from duework.errors import Conflict, NotFound
 from duework.kernel.facts import MessageMoved
 from duework.kernel.job import KEEP, LaneName, NewJob
 from duework.kernel.report import storable
+from duework.twins import averb
 
 if TYPE_CHECKING:
     from duework.kernel.engine import Engine
@@ -158,6 +159,13 @@ class Desk:
     def cancel(self, identifier: int, why: str = "cancelled by hand") -> str:
         """End a queued message; its state. `Conflict` if it is too late for that."""
         return self._engine().writer.call(self._end, [(int(identifier), why)])[0]
+
+    anames = averb(names)
+    acounts = averb(counts)
+    amessages = averb(messages)
+    amessage = averb(message)
+    aretry = averb(retry)
+    acancel = averb(cancel)
 
     def prune(self) -> None:
         """Delete messages whose retention is over, and end those that nobody moves any more."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from duework.codec import ArgumentCodec
 from duework.db.database import Tx
 from duework.durations import Duration, human, milliseconds
-from duework.errors import LeaseLost, UsageError
+from duework.errors import InvalidArguments, LeaseLost, UsageError
 from duework.kernel.outcomes import Cancel, Fail, Outcome, Retry, Snooze, Throttled
 from duework.kernel.report import describe, said, storable
 from duework.kernel.run import Run
@@ -181,7 +181,7 @@ class Posting:
             )
             return None
         text = said(error) if isinstance(error, Outcome) else describe(error)
-        if isinstance(error, (Fail, Cancel, *outbox.give_up_on)):
+        if isinstance(error, (Fail, Cancel, InvalidArguments, *outbox.give_up_on)):
             self._ends(run, row.id, "failed" if go.sure else "unsure", text)
             return Fail(text)
         values = {"id": row.id, "job": run.job.id, "sure": int(go.sure), "error": text}
