@@ -30,6 +30,7 @@ from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
 from duework.shapes.answers import Accepted, Pending, Rejected, Sent
+from duework.shapes.chain import Chain, ChainPage, ChainProgress, End, Next, Page
 from duework.shapes.channels import Channel, Sending
 from duework.shapes.deliveries import Delivery
 from duework.shapes.messages import OutboxMessage
@@ -42,11 +43,15 @@ __all__ = [
     "App",
     "Attempt",
     "Cancel",
+    "Chain",
+    "ChainPage",
+    "ChainProgress",
     "Channel",
     "Check",
     "Conflict",
     "DatabaseError",
     "Delivery",
+    "End",
     "Error",
     "Exponential",
     "Fail",
@@ -55,9 +60,11 @@ __all__ = [
     "InvalidArguments",
     "Job",
     "LeaseLost",
+    "Next",
     "NotFound",
     "Outbox",
     "OutboxMessage",
+    "Page",
     "Part",
     "PayloadTooLarge",
     "Pending",

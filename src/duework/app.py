@@ -38,6 +38,8 @@ from duework.kernel.tasks import Definition, Policy, Registry, check_count, chec
 from duework.kernel.transaction import Transaction
 from duework.kernel.worker import Worker
 from duework.part import Part, Tasks, define
+from duework.shapes.chain_tasks import ChainVerbs
+from duework.shapes.chains import Chains
 from duework.shapes.outboxes import OutboxDesk
 from duework.shapes.shape import Shape
 from duework.task import Task
@@ -49,7 +51,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks, OutboxDesk):
+class App(Tasks, ChainVerbs, OutboxDesk):
     """Durable work on one database."""
 
     def __init__(
@@ -85,6 +87,8 @@ class App(Tasks, OutboxDesk):
         self._opening = threading.Lock()
         self._closed = False
         self._add_housekeeping()
+        self._adopt(chains := Chains())
+        self._chains = chains
 
     @property
     def url(self) -> str:

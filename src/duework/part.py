@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
+from duework.shapes.chain_tasks import ChainDecorator
 from duework.shapes.deliveries import Deliveries
 from duework.shapes.outboxes import Outboxes
 from duework.shapes.shape import Shape
@@ -21,7 +22,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Tasks(Deliveries, Outboxes):
+class Tasks(ChainDecorator, Deliveries, Outboxes):
     """What App and Part have in common: the decorator that registers a function."""
 
     def _register(

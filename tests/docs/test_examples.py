@@ -12,6 +12,7 @@ from tests.support.docs import EXAMPLES, ROOT, environment, run
 
 # What each of them must have printed.
 SHOWN = {
+    "chain": "in all: {'fetched': 2500, 'missing': 0}",
     "deliveries": "1 e-mail in the provider's books",
     "demo": "0 lost.",
     "hello": "hello barbara",

@@ -31,6 +31,9 @@ WORDS = [
     "queue",
     "lane",
     "worker",
+    "chain",
+    "page",
+    "cursor",
 ]
 
 

@@ -12,6 +12,25 @@ from tests.support.kernel import ME, Kernel
 
 HELD, DONE, RETRYING, KEYED, HEAD, PARKED, BEFORE, AFTER = range(1, 9)
 
+
+def chain(state: str, number: int, completed: int, key: str = "a") -> str:
+    """A statement that makes chain 50 + `number` of task `greet`."""
+    settled = "null" if state == "active" else "1"
+    return f"""insert into duework_chain (id, task, key, state, payload, queue, priority, size,
+                                          number, completed, started, settled, due)
+               values ({50 + number}, 'greet', '{key}', '{state}', '{{}}', 'default', 0, 9,
+                       {number}, {completed}, 1, {settled}, 1)"""
+
+
+def pages(of: int, **states: str) -> str:
+    """A statement that makes pages of such a chain; `p2="done"` is the second one."""
+    rows = ", ".join(
+        f"({50 + of}, {name[1:]}, {100 * of + int(name[1:])}, '{state}', 9, 1)"
+        for name, state in states.items()
+    )
+    return f"insert into duework_page (chain, number, job, state, size, created) values {rows}"
+
+
 # For each invariant, statements that break it in the rows that `healthy` makes.
 PLANTED: dict[str, Sequence[str]] = {
     "state_is_known": [f"update duework_job set state = 'lost', settled = 1 where id = {KEYED}"],
@@ -37,6 +56,19 @@ PLANTED: dict[str, Sequence[str]] = {
         "insert into duework_once values ('greet', 'ada', 1, 2), ('greet', 'ada', 3, 4)",
     ],
     "lease_has_worker": ["delete from duework_worker"],
+    "chain_key_is_active_once": [
+        "drop index duework_chain_key",
+        chain("active", 1, 0),
+        chain("active", 2, 1),
+    ],
+    "chain_pages_are_gapless": [chain("failed", 3, 2), pages(3, p1="done", p3="failed")],
+    "chain_completed_is_a_recount": [chain("failed", 2, 1), pages(2, p1="failed", p2="done")],
+    "chain_goes_on": [chain("active", 2, 1), pages(2, p1="done", p2="open")],
+    "chain_has_one_open_job": [
+        f"update duework_job set owner = 'chain:1', linked = 1 where id in ({KEYED}, {BEFORE})"
+    ],
+    "chain_done_is_complete": [chain("done", 2, 1), pages(2, p1="done", p2="cancelled")],
+    "page_of_chain": [pages(2, p1="done")],
     "delivery_moves": ["update duework_delivery set child = 0, job = 0 where state = 'sending'"],
     "delivery_was_marked": ["update duework_delivery set marked = null where state = 'sent'"],
     "message_moves": ["update duework_outbox set job = 0 where state = 'queued'"],

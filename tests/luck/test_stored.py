@@ -326,6 +326,17 @@ PLANTED = {
     ),
     "duework_pause": ("insert into duework_pause (queue) values ('{n}')", "queue = '{n}'"),
     "duework_meta": ("insert into duework_meta (name, value) values ('{n}', 'v')", "name = '{n}'"),
+    "duework_chain": (
+        """insert into duework_chain (id, task, key, payload, queue, priority, size, started, due,
+                                      state, settled)
+           values ({n}, 't', 'k{n}', '{{}}', 'default', 0, 1, 1, 1, 'done', 1)""",
+        "id = {n}",
+    ),
+    "duework_page": (
+        """insert into duework_page (chain, number, job, size, created)
+           values ({n}, 1, {n}, 1, 1)""",
+        "chain = {n}",
+    ),
     "duework_migration": (
         """insert into duework_migration (part, number, name, compatible)
            values ('{n}', 1, 'n', 1)""",
@@ -368,7 +379,8 @@ def test_hostile_texts_in_every_column_do_nothing(
     assert not canary.exists()
     assert {"good, first", "good, last"} <= set(seen)
     assert {table for table, _ in taken} == {"duework_job", *PLANTED}
-    assert set(columns(app)) - taken == {("duework_job", "state")}
+    states = {(f"duework_{each}", "state") for each in ("job", "chain", "page")}
+    assert set(columns(app)) - taken == states
     left = app.read(
         "select count(*) as n from duework_job where state = 'open' and due <= :now",
         now=harness.now,
@@ -378,6 +390,10 @@ def test_hostile_texts_in_every_column_do_nothing(
         for name in ("phase", "result", "arguments", "progress", "due_at"):
             with suppress(InvalidArguments):
                 getattr(job, name)
+    for chain in app.chains(limit=1000):
+        for name in ("cursor", "counts", "arguments", "percent"):
+            with suppress(InvalidArguments):
+                getattr(chain, name)
 
 
 def test_hostile_texts_as_payloads_with_a_valid_checksum_only_fail_their_jobs(

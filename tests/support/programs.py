@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from duework import App, Channel, Fail, Outbox, Run, Sent
+from duework import App, Channel, End, Fail, Next, Outbox, Page, Run, Sent
 from duework.kernel import alarm
 from tests.support.receiver import post
 
@@ -84,6 +84,26 @@ async def nap(run: Run, seconds: float) -> str:
         if run.job.fence == 1:
             await asyncio.sleep(seconds)
     return "rested"
+
+
+@app.chain(page_size=10)
+async def walk(page: Page, pages: int) -> Next | End:
+    """Its second page sleeps the first time."""
+    with noted(page.run):
+        page.run.write(INSERT, job=page.run.job.id, note=f"page {page.number}")
+        if page.number == 2 and page.run.job.fence == 1:
+            await asyncio.sleep(60)
+        page.expect(10 * pages)
+    counts = {"items": page.size}
+    return End(counts) if page.number == pages else Next(10 * page.number, counts)
+
+
+@app.chain(page_size=1)
+async def stroll(page: Page, pages: int) -> Next | End:
+    page.run.write(INSERT, job=page.run.job.id, note=f"{page.chain}:{page.number}")
+    await asyncio.sleep(0.01)
+    counts = {"items": 1}
+    return End(counts) if page.number == pages else Next(page.number, counts)
 
 
 @app.task

@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from duework.cli.base import EXIT_CODES, Cli, examples
+from duework.cli.chains import chains
 from duework.cli.db import db
 from duework.cli.failed import failed
 from duework.cli.jobs import jobs
@@ -24,7 +25,7 @@ _CODES = "\n".join(
 
 @click.group(
     cls=Cli,
-    commands=[run, status, jobs, failed, queues, outboxes, verify, db],
+    commands=[run, status, jobs, failed, queues, chains, outboxes, verify, db],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

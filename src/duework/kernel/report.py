@@ -11,6 +11,7 @@ import traceback
 _MESSAGE = 1500
 _MARGIN = 1000
 _FRAMES = 6
+_OURS = re.compile("/duework/(kernel|shapes)/")
 
 # What looks like a password or a token: in URLs, in headers, in `name=value`.
 _SECRETS = (
@@ -62,5 +63,5 @@ def storable(text: str) -> str:
 
 def _trace(error: BaseException) -> list[str]:
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if "/duework/kernel/" not in frame.filename]
+    theirs = [frame for frame in frames if not _OURS.search(frame.filename)]
     return [f"  at {frame.filename}:{frame.lineno} in {frame.name}" for frame in theirs[-_FRAMES:]]

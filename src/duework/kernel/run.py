@@ -102,6 +102,11 @@ class Run:
         """Enqueue with the settle, or not at all. `task` may be `task.using(…)`."""
         self._add(task.using()._new_job(args, kwargs, self._host.now()))  # noqa: SLF001 - ours
 
+    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> None:
+        """Start a chain with the settle, or not at all. `chain` may be `chain.using(…)`."""
+        begin = chain.using()._start_in(args, kwargs, self._host.now())  # noqa: SLF001 - ours
+        self._add(lambda tx: (begin(self._host.transaction(tx)), None)[1])
+
     def submit(self, outbox: Any, message: Any, /) -> None:
         """Queue a message with the settle, or not at all. `outbox` may be `outbox.using(…)`."""
         self._add(outbox.using()._effect(message, self._host.now()))  # noqa: SLF001 - ours

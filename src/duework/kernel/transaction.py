@@ -32,6 +32,10 @@ class Transaction:
         job = task.using()._new_job(args, kwargs, self._engine.clock.now())  # noqa: SLF001 - ours
         return self._engine.enqueue(self._tx, [job])[0]
 
+    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Start a chain, or `chain.using(…)`, in this transaction."""
+        return chain.using()._start_in(args, kwargs, self._engine.clock.now())(self)  # noqa: SLF001 - ours
+
     def submit(self, outbox: Any, message: Any, /) -> None:
         """Queue a message of an outbox, or of `outbox.using(…)`, in this transaction."""
         outbox.using()._effect(message, self._engine.clock.now())(self._tx)  # noqa: SLF001 - ours

@@ -54,6 +54,13 @@ INVARIANTS = (
     ("serial_moves", "serial_jobs", "jobs of a serial value do not all wait for each other"),
     ("once_is_single", "once_rows", "a task has at most one `once` row per key"),
     ("lease_has_worker", "held", "a lease belongs to a worker that is registered"),
+    ("chain_key_is_active_once", "chains", "a task has at most one active chain per key"),
+    ("chain_pages_are_gapless", "chains", "the pages of a chain are 1, 2, 3 and so on"),
+    ("chain_completed_is_a_recount", "chains", "a chain knows how many of its pages are done"),
+    ("chain_goes_on", "chains", "an active chain has an open job for its next page"),
+    ("chain_has_one_open_job", "open_jobs", "a chain has at most one open job"),
+    ("chain_done_is_complete", "chains", "all pages of a chain that is done are done"),
+    ("page_of_chain", "pages", "a page belongs to a chain"),
     ("delivery_moves", "channels", "a channel that is being sent has somebody who ends that"),
     ("delivery_was_marked", "channels", "a channel that was sent was marked before"),
     ("message_moves", "messages", "a message that is not settled has a job that moves it"),
@@ -68,7 +75,8 @@ def verify(
     """Check every invariant; `full` compares all payloads and lets the database check itself."""
     names = ("jobs", "open_jobs", "held", "keyed", "serial_jobs", "parked", "attempts")
     counts = tx.query(V.scopes, {"forever": FOREVER})[0]
-    scopes = dict(zip((*names, "once_rows", "lanes", "channels", "messages"), counts, strict=True))
+    more = ("once_rows", "lanes", "chains", "pages", "channels", "messages")
+    scopes = dict(zip((*names, *more), counts, strict=True))
     findings = []
     for name, scope, says in INVARIANTS:
         tell(says)

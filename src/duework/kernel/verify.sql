@@ -12,6 +12,8 @@ select (select count(*) from duework_job) as jobs,
        (select count(*) from duework_attempt) as attempts,
        (select count(*) from duework_once) as once_rows,
        (select count(*) from duework_lane) as lanes,
+       (select count(*) from duework_chain) as chains,
+       (select count(*) from duework_page) as pages,
        (select count(*) from duework_delivery) as channels,
        (select count(*) from duework_outbox) as messages
 
@@ -131,6 +133,67 @@ select j.id
 from duework_job j
 left join duework_worker w on w.id = j.worker
 where j.worker is not null and w.id is null
+limit :bound
+
+-- name: chain_key_is_active_once
+select min(id) from duework_chain
+where state = 'active' and key is not null
+group by task, key
+having count(*) > 1
+limit :bound
+
+-- name: chain_pages_are_gapless
+-- 1 to the number of the newest one.
+select c.id
+from duework_chain c
+left join duework_page p on p.chain = c.id
+group by c.id, c.number
+having count(p.number) <> c.number or min(p.number) <> 1 or max(p.number) <> c.number
+limit :bound
+
+-- name: chain_completed_is_a_recount
+-- All pages before the newest are done, and as many are done as the chain says.
+select c.id
+from duework_chain c
+where c.completed not in (c.number, c.number - 1)
+   or (select count(*) from duework_page p where p.chain = c.id and p.state = 'done') <> c.completed
+   or (select count(*) from duework_page p
+       where p.chain = c.id and p.state = 'done' and p.number <= c.completed) <> c.completed
+limit :bound
+
+-- name: chain_goes_on
+-- An active chain has one page to do, whose job is open and starts where the last one ended; or only
+-- its end, by the job of its last page.
+select c.id
+from duework_chain c
+left join duework_page p on p.chain = c.id and p.number = c.number
+left join duework_job j on j.id = p.job
+where c.state = 'active'
+  and (c.completed <> c.number - 1 + c.finishing
+       or coalesce(p.state, '') <> case c.finishing when 1 then 'done' else 'open' end
+       or coalesce(j.state, '') <> 'open' or coalesce(j.task, '') <> c.task
+       or (c.finishing = 0 and coalesce(p.cursor, '') <> coalesce(c.cursor, ''))
+       or coalesce(j.owner, '') <> 'chain:' || c.id)
+limit :bound
+
+-- name: chain_has_one_open_job
+-- Nobody else does a page of it at the same time, active or not.
+select min(id) from duework_job
+where state = 'open' and owner like 'chain:%'
+group by owner
+having count(*) > 1
+limit :bound
+
+-- name: chain_done_is_complete
+select id from duework_chain
+where state = 'done' and completed <> number
+limit :bound
+
+-- name: page_of_chain
+select p.chain
+from duework_page p
+left join duework_chain c on c.id = p.chain
+where c.id is null
 limit :bound
 
 -- name: delivery_moves
