@@ -29,12 +29,18 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
+from duework.shapes.answers import Accepted, Pending, Rejected, Sent
 from duework.shapes.batches import Batch, Progress
 from duework.shapes.chain import Chain, ChainPage, ChainProgress, End, Next, Page
+from duework.shapes.channels import Channel, Sending
+from duework.shapes.deliveries import Delivery
+from duework.shapes.messages import OutboxMessage
+from duework.shapes.outboxes import Outbox, Postbox
 from duework.shapes.schedule import Schedule
 from duework.task import Task
 
 __all__ = [
+    "Accepted",
     "Admin",
     "App",
     "Attempt",
@@ -43,9 +49,11 @@ __all__ = [
     "Chain",
     "ChainPage",
     "ChainProgress",
+    "Channel",
     "Check",
     "Conflict",
     "DatabaseError",
+    "Delivery",
     "End",
     "Error",
     "Exponential",
@@ -57,15 +65,22 @@ __all__ = [
     "LeaseLost",
     "Next",
     "NotFound",
+    "Outbox",
+    "OutboxMessage",
     "Page",
     "Part",
     "PayloadTooLarge",
+    "Pending",
+    "Postbox",
     "Progress",
     "Queue",
+    "Rejected",
     "Retry",
     "Run",
     "Schedule",
     "SchemaMismatch",
+    "Sending",
+    "Sent",
     "Snooze",
     "Status",
     "Task",

@@ -41,6 +41,7 @@ from duework.part import Part, Tasks, define
 from duework.shapes.batches import Batches
 from duework.shapes.chain_tasks import ChainVerbs
 from duework.shapes.chains import Chains
+from duework.shapes.outboxes import OutboxDesk
 from duework.shapes.schedule import Schedules
 from duework.shapes.scheduling import Scheduling
 from duework.shapes.shape import Shape
@@ -53,7 +54,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks, ChainVerbs, Scheduling, Batches):
+class App(Tasks, ChainVerbs, Scheduling, Batches, OutboxDesk):
     """Durable work on one database."""
 
     def __init__(
@@ -136,6 +137,8 @@ class App(Tasks, ChainVerbs, Scheduling, Batches):
         def prune() -> Snooze:
             """Delete settled rows whose retention is over; due again by itself."""
             taken = prune_round(self.engine, PRUNE_CHUNKS)
+            for shape in self._shapes:
+                shape.prune()
             return Snooze(0 if taken >= PRUNE_CHUNKS else PRUNE_EVERY_MS / 1000)
 
         chosen = Policy(queue=OWN_QUEUE, immortal=True, keep=0)

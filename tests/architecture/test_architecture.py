@@ -68,6 +68,8 @@ BORDERS = {
     "kernel/tasks.py": 1,  # annotations that cannot be read
     "kernel/worker.py": 2,  # a turn that failed for whatever reason
     "shapes/schedule.py": 1,  # a check of the user's
+    "shapes/channels.py": 2,  # a sender, in the event loop and in a thread
+    "shapes/posting.py": 4,  # submit and poll, in the event loop and in a thread
     "testing.py": 1,  # undone, raised again
 }
 

@@ -22,8 +22,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from duework import App, End, Fail, Next, Page, Run
+from duework import App, Channel, End, Fail, Next, Outbox, Page, Run, Sent
 from duework.kernel import alarm
+from tests.support.receiver import post
 
 TABLE = "create table if not exists effect (job bigint not null, note text not null)"
 INSERT = "insert into effect (job, note) values (:job, :note)"
@@ -289,6 +290,34 @@ def fails_once(run: Run) -> int:
 @app.task(isolation="process")
 def tiny(number: int) -> int:
     return number
+
+
+def keyed(url: str, key: str) -> None:
+    post(url, "keyed", key)
+
+
+def plain(url: str) -> None:
+    post(url, "plain")
+
+
+@app.delivery(channels={"keyed": Channel(keyed), "plain": Channel(plain)})
+def letter(url: str) -> dict[str, str]:
+    return {"keyed": url, "plain": url}
+
+
+class Hook(Outbox[str]):
+    """The message is the address that it is sent to."""
+
+    def __init__(self, memory: str | None) -> None:
+        self.remembers_keys = memory
+
+    def submit(self, message: str, key: str) -> Sent:  # type: ignore[override]
+        post(message, key.partition(":")[0], key)
+        return Sent()
+
+
+mindful = app.outbox("mindful", Hook("1h"))
+forgetful = app.outbox("forgetful", Hook(None))
 
 
 def _nested() -> Any:

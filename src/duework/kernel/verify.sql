@@ -17,7 +17,9 @@ select (select count(*) from duework_job) as jobs,
        (select count(*) from duework_batch) as batches,
        (select count(*) from duework_job where batch is not null) as members,
        (select count(*) from duework_schedule where state <> 'deleted') as schedules,
-       (select count(*) from duework_job where key like 'schedule:%') as scheduled
+       (select count(*) from duework_job where key like 'schedule:%') as scheduled,
+       (select count(*) from duework_delivery) as channels,
+       (select count(*) from duework_outbox) as messages
 
 -- name: state_is_known
 select id from duework_job
@@ -256,6 +258,41 @@ select min(id) from duework_job
 where key like 'schedule:%' and key like '%@' || cast(at as text)
 group by task, key
 having count(*) > 1
+limit :bound
+
+-- name: delivery_moves
+-- A channel that is being sent has an open job that sends it, or a delivery that will look after it.
+select d.job
+from duework_delivery d
+left join duework_job c on c.id = d.child and c.state = 'open'
+left join duework_job j on j.id = d.job and j.state = 'open'
+where d.state = 'sending' and c.id is null and j.id is null
+limit :bound
+
+-- name: delivery_was_marked
+-- Nothing was sent, or may have been, without a mark before it.
+select job from duework_delivery
+where state in ('sent', 'unsure') and (marked is null or sends = 0)
+limit :bound
+
+-- name: message_moves
+-- A message that is not settled has an open job, of its own outbox, that moves it.
+select o.id
+from duework_outbox o
+left join duework_job j on j.id = o.job and j.state = 'open'
+     and j.task = o.outbox || case o.state when 'queued' then '.submit' else '.poll' end
+where o.state in ('queued', 'sending') and j.id is null
+limit :bound
+
+-- name: message_was_marked
+-- Nothing was taken by the other side, or may have been, without a submit before it.
+select id from duework_outbox
+where submits = 0 and (state in ('sending', 'sent') or unsure_since is not null)
+limit :bound
+
+-- name: message_has_handle
+select id from duework_outbox
+where state = 'sending' and (handle is null or accepted is null)
 limit :bound
 
 -- name: payloads
