@@ -20,8 +20,11 @@ from duework.errors import (
 )
 from duework.handles import Attempt, Job, Queue
 from duework.kernel import facts
+from duework.kernel.adaptive import Adaptive
 from duework.kernel.checkup import Check
 from duework.kernel.outcomes import Cancel, Fail, Retry, Snooze, Throttled
+from duework.kernel.paces import Rate, Tick
+from duework.kernel.quota import Quota
 from duework.kernel.retry import Exponential
 from duework.kernel.run import Run
 from duework.kernel.status import Status, TaskStatus, WorkerStatus
@@ -30,9 +33,11 @@ from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
 from duework.shapes.chain import Chain, ChainPage, ChainProgress, End, Next, Page
+from duework.shapes.paces import PaceStatus
 from duework.task import Task
 
 __all__ = [
+    "Adaptive",
     "Admin",
     "App",
     "Attempt",
@@ -54,10 +59,13 @@ __all__ = [
     "LeaseLost",
     "Next",
     "NotFound",
+    "PaceStatus",
     "Page",
     "Part",
     "PayloadTooLarge",
     "Queue",
+    "Quota",
+    "Rate",
     "Retry",
     "Run",
     "SchemaMismatch",
@@ -67,6 +75,7 @@ __all__ = [
     "TaskNotFound",
     "TaskStatus",
     "Throttled",
+    "Tick",
     "Transaction",
     "Unavailable",
     "Unknown",

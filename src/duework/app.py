@@ -32,6 +32,7 @@ from duework.kernel.isolate import isolated
 from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, Held, LaneName, NewJob
 from duework.kernel.lanes import Q
 from duework.kernel.outcomes import Snooze
+from duework.kernel.paces import Pace
 from duework.kernel.report import redact
 from duework.kernel.status import Status
 from duework.kernel.tasks import Definition, Policy, Registry, check_count, check_name
@@ -40,6 +41,7 @@ from duework.kernel.worker import Worker
 from duework.part import Part, Tasks, define
 from duework.shapes.chain_tasks import ChainVerbs
 from duework.shapes.chains import Chains
+from duework.shapes.paces import Paces
 from duework.shapes.shape import Shape
 from duework.task import Task
 from duework.twins import averb
@@ -50,7 +52,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks, ChainVerbs):
+class App(Tasks, ChainVerbs, Paces):
     """Durable work on one database."""
 
     def __init__(
@@ -121,11 +123,15 @@ class App(Tasks, ChainVerbs):
             shape.bind(self)
             self._shapes.append(shape)
 
-    def queue(self, name: str, *, concurrency: int | None = None) -> Queue:
-        """A queue by name; `concurrency` limits its running jobs over all processes."""
+    def queue(
+        self, name: str, *, concurrency: int | None = None, pace: Pace | Sequence[Pace] = ()
+    ) -> Queue:
+        """A queue by name; `concurrency` and `pace` hold for its jobs over all processes."""
         check_name("queue", name)
         if concurrency is not None:
             self.registry.queue_limits[name] = check_count("concurrency", concurrency, 1)
+        if pace:
+            self.registry.pace_queue(name, pace)
         return Queue(self, name)
 
     def _add_housekeeping(self) -> None:

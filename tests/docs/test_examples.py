@@ -16,6 +16,7 @@ SHOWN = {
     "demo": "0 lost.",
     "hello": "hello barbara",
     "isolated": "killed by SIGKILL",
+    "paces": "bob: two",
     "retries": "the page was empty",
     "serial": "['cid:1', 'cid:2', 'cid:3', 'cid:4', 'cid:5']",
     "starlette_app": "cat.thumb.png",

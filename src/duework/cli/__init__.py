@@ -12,6 +12,7 @@ from duework.cli.chains import chains
 from duework.cli.db import db
 from duework.cli.failed import failed
 from duework.cli.jobs import jobs
+from duework.cli.paces import paces
 from duework.cli.queues import queues
 from duework.cli.run import run
 from duework.cli.status import status
@@ -24,7 +25,7 @@ _CODES = "\n".join(
 
 @click.group(
     cls=Cli,
-    commands=[run, status, jobs, failed, queues, chains, verify, db],
+    commands=[run, status, jobs, failed, queues, paces, chains, verify, db],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

@@ -61,6 +61,9 @@ INVARIANTS = (
     ("chain_has_one_open_job", "open_jobs", "a chain has at most one open job"),
     ("chain_done_is_complete", "chains", "all pages of a chain that is done are done"),
     ("page_of_chain", "pages", "a page belongs to a chain"),
+    ("pace_within_limit", "paces", "a pace admits no more in a window than its limit"),
+    ("lane_waits_for_pace", "paced_lanes", "a lane waits for a pace that is there"),
+    ("slot_is_promised", "jobs", "a job's slot was promised by one of its claims"),
 )
 
 
@@ -70,7 +73,8 @@ def verify(
     """Check every invariant; `full` compares all payloads and lets the database check itself."""
     names = ("jobs", "open_jobs", "held", "keyed", "serial_jobs", "parked", "attempts")
     counts = tx.query(V.scopes, {"forever": FOREVER})[0]
-    scopes = dict(zip((*names, "once_rows", "lanes", "chains", "pages"), counts, strict=True))
+    more = ("once_rows", "lanes", "chains", "pages", "paced_lanes", "paces")
+    scopes = dict(zip((*names, *more), counts, strict=True))
     findings = []
     for name, scope, says in INVARIANTS:
         tell(says)
