@@ -20,8 +20,11 @@ from duework.errors import (
 )
 from duework.handles import Attempt, Job, Queue
 from duework.kernel import facts
+from duework.kernel.adaptive import Adaptive
 from duework.kernel.checkup import Check
 from duework.kernel.outcomes import Cancel, Fail, Retry, Snooze, Throttled
+from duework.kernel.paces import Rate, Tick
+from duework.kernel.quota import Quota
 from duework.kernel.retry import Exponential
 from duework.kernel.run import Run
 from duework.kernel.status import Status, TaskStatus, WorkerStatus
@@ -36,11 +39,13 @@ from duework.shapes.channels import Channel, Sending
 from duework.shapes.deliveries import Delivery
 from duework.shapes.messages import OutboxMessage
 from duework.shapes.outboxes import Outbox, Postbox
+from duework.shapes.paces import PaceStatus
 from duework.shapes.schedule import Schedule
 from duework.task import Task
 
 __all__ = [
     "Accepted",
+    "Adaptive",
     "Admin",
     "App",
     "Attempt",
@@ -67,6 +72,7 @@ __all__ = [
     "NotFound",
     "Outbox",
     "OutboxMessage",
+    "PaceStatus",
     "Page",
     "Part",
     "PayloadTooLarge",
@@ -74,6 +80,8 @@ __all__ = [
     "Postbox",
     "Progress",
     "Queue",
+    "Quota",
+    "Rate",
     "Rejected",
     "Retry",
     "Run",
@@ -87,6 +95,7 @@ __all__ = [
     "TaskNotFound",
     "TaskStatus",
     "Throttled",
+    "Tick",
     "Transaction",
     "Unavailable",
     "Unknown",

@@ -90,6 +90,9 @@ PLANTED: dict[str, Sequence[str]] = {
     "message_has_handle": [
         "update duework_outbox set state = 'sending', settled = null where state = 'sent'",
     ],
+    "pace_within_limit": ["update duework_pace set used = 16"],
+    "lane_waits_for_pace": ["update duework_lane set pace = 'nobody' where id = 99"],
+    "slot_is_promised": [f"update duework_job set slot = 5, slot_fence = 9 where id = {HELD}"],
     "payload_checksum": [f"update duework_job set payload = '[1]' where id = {KEYED}"],
 }
 
@@ -132,6 +135,11 @@ def healthy(kernel: Kernel) -> Kernel:
             " 7, 7, :job, 0)",
             job=FIRE,
         )
+        tx.write(
+            "insert into duework_pace (name, kind, used, most, changed)"
+            " values ('mail', 'tick', 15, 15, 1)"
+        )
+        tx.write("update duework_lane set pace = 'mail' where id = 1")
         tx.write("insert into duework_pause (queue) values ('quiet')")
         tx.write(
             "insert into duework_lane (id, queue, task, priority, due)"

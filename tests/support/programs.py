@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from duework import App, Channel, End, Fail, Next, Outbox, Page, Run, Sent
+from duework import App, Channel, End, Fail, Next, Outbox, Page, Quota, Rate, Run, Sent, Throttled
 from duework.kernel import alarm
 from tests.support.receiver import post
 
@@ -74,6 +74,23 @@ async def limited(run: Run) -> None:
     with noted(run):
         run.write(INSERT, job=run.job.id, note="")
         await asyncio.sleep(0.005)
+
+
+@app.task(pace=Rate("100/1s"))
+async def paced(run: Run) -> None:
+    note(run, "start")
+
+
+grant = Quota("grant", windows={"1d": 100})
+
+
+@app.task(isolation="process", pace=grant)
+def isolated_call(run: Run, word: str) -> None:
+    """Tells its quota something, from a process of its own."""
+    note(run, "start")
+    if word == "throttled":
+        raise Throttled("1h")
+    grant.saw(used=40, limit=1000)
 
 
 @app.task

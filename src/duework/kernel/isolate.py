@@ -26,7 +26,7 @@ import msgspec
 
 from duework.clock import SystemClock, monotonic
 from duework.errors import Error, UsageError
-from duework.kernel.job import Claimed, Effect, Ending, NewBatch, NewJob
+from duework.kernel.job import Claimed, Effect, Ending, NewBatch, NewJob, Told
 from duework.kernel.report import describe
 from duework.kernel.run import Host, Write
 from duework.kernel.runner import Attempt, Runner, TimedOut
@@ -220,6 +220,10 @@ def _verdict(attempt: Attempt, code: int | None) -> Exception:
 
 
 def _ending(frame: Mapping[str, Any], attempt: Attempt, host: Host, worker: int) -> Ending:
+    for name, word, value in frame.get("notes", ()):
+        for gate in attempt.task.gates:
+            if gate.name == name:
+                gate.pace.tell(word, value)
     effects: list[Effect] = []
     for each in frame["effects"]:
         if each["kind"] == "write":
@@ -235,6 +239,7 @@ def _ending(frame: Mapping[str, Any], attempt: Attempt, host: Host, worker: int)
         error=frame["error"],
         started=attempt.started,
         effects=tuple(effects),
+        told=None if frame["told"] is None else Told(*frame["told"]),
     )
 
 
@@ -316,9 +321,13 @@ def _child(pipe: Connection, raw: bytes) -> None:
     registry.add_as(spec.job.task, task)
     host = _Pipe(pipe, spec)
     runner = Runner(registry, host, spec.worker, lambda: spec.chance)
+    notes: list[list[Any]] = []
+    for gate in task.gates:
+        # What a quota is told here is written down by the parent.
+        gate.pace.listeners[:] = [lambda pace, word, value: notes.append([pace.name, word, value])]
     attempt = runner.prepare(spec.job, now=spec.now, monotonic=monotonic())
     ending = attempt if isinstance(attempt, Ending) else _attempt(attempt, runner, host)
-    pipe.send_bytes(_encode(_frame(ending)))
+    pipe.send_bytes(_encode({**_frame(ending), "notes": notes}))
     pipe.close()
 
 
@@ -362,6 +371,7 @@ def _frame(ending: Ending) -> dict[str, Any]:
         "result": ending.result,
         "error": ending.error,
         "effects": effects,
+        "told": None if ending.told is None else [ending.told.word, ending.told.value],
     }
 
 

@@ -73,6 +73,9 @@ INVARIANTS = (
     ("message_moves", "messages", "a message that is not settled has a job that moves it"),
     ("message_was_marked", "messages", "a message that was sent was marked before"),
     ("message_has_handle", "messages", "a message is sending once its handle is known"),
+    ("pace_within_limit", "paces", "a pace admits no more in a window than its limit"),
+    ("lane_waits_for_pace", "paced_lanes", "a lane waits for a pace that is there"),
+    ("slot_is_promised", "jobs", "a job's slot was promised by one of its claims"),
 )
 
 
@@ -83,7 +86,7 @@ def verify(
     names = ("jobs", "open_jobs", "held", "keyed", "serial_jobs", "parked", "attempts")
     counts = tx.query(V.scopes, {"forever": FOREVER})[0]
     more: tuple[str, ...] = ("once_rows", "lanes", "chains", "pages", "batches", "members")
-    more += ("schedules", "scheduled", "channels", "messages")
+    more += ("schedules", "scheduled", "channels", "messages", "paced_lanes", "paces")
     scopes = dict(zip((*names, *more), counts, strict=True))
     findings = []
     for name, scope, says in INVARIANTS:

@@ -19,7 +19,9 @@ select (select count(*) from duework_job) as jobs,
        (select count(*) from duework_schedule where state <> 'deleted') as schedules,
        (select count(*) from duework_job where key like 'schedule:%') as scheduled,
        (select count(*) from duework_delivery) as channels,
-       (select count(*) from duework_outbox) as messages
+       (select count(*) from duework_outbox) as messages,
+       (select count(*) from duework_lane where pace is not null) as paced_lanes,
+       (select count(*) from duework_pace) as paces
 
 -- name: state_is_known
 select id from duework_job
@@ -230,6 +232,25 @@ select p.chain
 from duework_page p
 left join duework_chain c on c.id = p.chain
 where c.id is null
+limit :bound
+
+-- name: pace_within_limit
+-- Nothing negative, and never more taken in a window than it admits.
+select name from duework_pace
+where used < 0 or used > most or blocked < 0
+limit :bound
+
+-- name: lane_waits_for_pace
+select l.id
+from duework_lane l
+left join duework_pace p on p.name = l.pace
+where l.pace is not null and p.name is null
+limit :bound
+
+-- name: slot_is_promised
+-- A time of its own was given to it by one of its claims.
+select id from duework_job
+where (slot is null) <> (slot_fence is null) or slot_fence > fence or slot_fence < 1
 limit :bound
 
 -- name: schedule_is_armed
