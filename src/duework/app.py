@@ -28,7 +28,7 @@ from duework.kernel import jobs, lanes
 from duework.kernel.bell import Bell
 from duework.kernel.engine import PRUNE_TASK, Engine, Settings, prune_round
 from duework.kernel.facts import Fact
-from duework.kernel.isolate import isolated
+from duework.kernel.isolate import NotHere, isolated
 from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, Held, LaneName, NewJob
 from duework.kernel.lanes import Q
 from duework.kernel.outcomes import Snooze
@@ -169,7 +169,7 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, OutboxDesk, Paces):
                 "a task with a process of its own has no database: use run.read, run.write and"
                 " run.enqueue, which ask its worker"
             )
-            raise UsageError(message)
+            raise NotHere(message)
         database = open_database(self._url, self._durability)
         try:
             migrate.migrate(database, self.schema_steps(database.kind))

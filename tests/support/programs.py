@@ -103,6 +103,20 @@ async def nap(run: Run, seconds: float) -> str:
     return "rested"
 
 
+@app.task
+async def homely(run: Run, how: str) -> str:
+    """Needs its worker: for a function inside the settle, or to enqueue by itself."""
+    with noted(run):
+        if run.job.fence == 1:
+            await asyncio.sleep(60)
+        if how == "commit":
+            run.commit(lambda tx: tx.write(INSERT, job=run.job.id, note=how) and how)
+        else:
+            run.write(INSERT, job=run.job.id, note=how)
+            await quick.aenqueue()
+    return how
+
+
 @app.chain(page_size=10)
 async def walk(page: Page, pages: int) -> Next | End:
     """Its second page sleeps the first time."""

@@ -169,9 +169,12 @@ class Attempts:
             return self._runner.conclude(attempt, value, None, now)
         if isinstance(error, isolate.Crash):
             return self._runner.crashed(attempt, str(error), now)
-        released = isinstance(error, TooLate)
-        if released:
+        released = isinstance(error, TooLate | isolate.NotHere)
+        if isinstance(error, TooLate):
             self._late.add(attempt.job.id)
+        elif isinstance(error, isolate.NotHere):
+            # It needs its worker: from now on suspects of the task run there, one at a time.
+            self._engine.registry.at_home.add(attempt.job.task)
         elif isinstance(error, asyncio.CancelledError):
             if attempt.stopping is not None:
                 return self._runner.conclude(attempt, None, TimedOut(attempt.stopping), now)

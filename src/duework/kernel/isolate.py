@@ -43,6 +43,10 @@ class Crash(Exception):
     """The child ended without a result."""
 
 
+class NotHere(UsageError):
+    """It needs something that only its worker has. A suspect is then run there after all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """All that a child is told."""
@@ -108,6 +112,8 @@ def call(attempt: Attempt, host: Host, worker: int, chance: float) -> Ending:
         code = child.end()
     if frame is None:
         raise _verdict(attempt, code)
+    if frame["not_here"] and task.policy.isolation is None:
+        raise NotHere(frame["error"])
     return _ending(frame, attempt, host, worker)
 
 
@@ -326,12 +332,12 @@ def _child(pipe: Connection, raw: bytes) -> None:
         # What a quota is told here is written down by the parent.
         gate.pace.listeners[:] = [lambda pace, word, value: notes.append([pace.name, word, value])]
     attempt = runner.prepare(spec.job, now=spec.now, monotonic=monotonic())
-    ending = attempt if isinstance(attempt, Ending) else _attempt(attempt, runner, host)
-    pipe.send_bytes(_encode({**_frame(ending), "notes": notes}))
+    frame = _frame(attempt) if isinstance(attempt, Ending) else _attempt(attempt, runner, host)
+    pipe.send_bytes(_encode({**frame, "notes": notes}))
     pipe.close()
 
 
-def _attempt(attempt: Attempt, runner: Runner, host: Host) -> Ending:
+def _attempt(attempt: Attempt, runner: Runner, host: Host) -> dict[str, Any]:
     value: Any = None
     error: BaseException | None = None
     task = attempt.task
@@ -344,10 +350,12 @@ def _attempt(attempt: Attempt, runner: Runner, host: Host) -> Ending:
             value = asyncio.run(value)
     except BaseException as raised:  # noqa: BLE001 - whatever a task raises is its outcome
         error = raised
-    return runner.conclude(attempt, value, error, host.now())
+    return _frame(
+        runner.conclude(attempt, value, error, host.now()), not_here=isinstance(error, NotHere)
+    )
 
 
-def _frame(ending: Ending) -> dict[str, Any]:
+def _frame(ending: Ending, *, not_here: bool = False) -> dict[str, Any]:
     effects: list[dict[str, Any]] = []
     for effect in ending.effects:
         if isinstance(effect, Write):
@@ -360,16 +368,17 @@ def _frame(ending: Ending) -> dict[str, Any]:
             effects.append({"kind": "batch", "batch": effect.new})
         else:
             why = (
-                "run.commit(function) and run.schedule cannot leave a process of its own:"
-                " use run.write or run.enqueue"
+                "run.commit, run.start, run.submit and run.schedule cannot leave a process of its"
+                " own: use run.write, run.enqueue or run.batch"
             )
-            return _frame(ending.but(kind="failed", error=why, effects=()))
+            return _frame(ending.but(kind="failed", error=why, effects=()), not_here=True)
     return {
         "ask": "end",
         "kind": ending.kind,
         "due": ending.due,
         "result": ending.result,
         "error": ending.error,
+        "not_here": not_here,
         "effects": effects,
         "told": None if ending.told is None else [ending.told.word, ending.told.value],
     }

@@ -88,7 +88,8 @@ class Runner:
             known = self._registry.get(job.task)
             return self._ending(job, "failed", known, now, error=str(error), watched=True)
         # A suspect gets a process of its own, whatever its task says.
-        pool = "process" if job.alone and task.importable else task.pool
+        apart = job.alone and task.importable and job.task not in self._registry.at_home
+        pool = "process" if apart else task.pool
         deadline = monotonic + task.timeout_ms / 1000
         return Attempt(job, task, Run(job, self._host), pool, args, kwargs, now, deadline)
 

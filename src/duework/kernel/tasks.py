@@ -190,6 +190,8 @@ class Registry:
     def __init__(self) -> None:
         self._tasks: dict[str, Definition] = {}
         self.queue_limits: dict[str, int] = {}
+        # Tasks that turned out to need something of the worker's, in a process of their own.
+        self.at_home: set[str] = set()
         self.task_paces: dict[str, tuple[Gate, ...]] = {}
         self.queue_paces: dict[str, tuple[Gate, ...]] = {}
         # Paces by the names of their rows, and what they were told that is not written yet.
@@ -272,8 +274,9 @@ class Registry:
         return {name: task.pool for name, task in self._tasks.items()}
 
     def importable(self) -> frozenset[str]:
-        """Tasks that can be run in a process of their own."""
-        return frozenset(name for name, task in self._tasks.items() if task.importable)
+        """Tasks that can be run in a process of their own, as far as is known."""
+        known = {name for name, task in self._tasks.items() if task.importable}
+        return frozenset(known - self.at_home)
 
     def task_limits(self) -> dict[str, int]:
         return {
