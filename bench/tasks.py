@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from time import monotonic
+from time import monotonic, time
 
 from bench.marks import Marks
-from duework import App, Run
+from duework import App, Rate, Run
 
 EFFECT = "create table if not exists effect (job bigint not null)"
 
@@ -48,6 +48,13 @@ async def work(run: Run, number: int, milliseconds: float) -> None:
     run.write("insert into effect (job) values (:job)", job=number)
     await asyncio.sleep(milliseconds / 1000)
     marks.end(number)
+
+
+@app.task(pace=Rate("1000/1s", name="bench"))
+async def paced(number: int) -> None:
+    """Leaves the time of its start, by the clock."""
+    assert marks is not None
+    marks.first[number] = time()
 
 
 def counted() -> int:

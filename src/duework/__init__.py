@@ -21,8 +21,11 @@ from duework.errors import (
 )
 from duework.handles import Attempt, Job, Queue
 from duework.kernel import facts
+from duework.kernel.adaptive import Adaptive
 from duework.kernel.checkup import Check
 from duework.kernel.outcomes import Cancel, Fail, Retry, Snooze, Throttled
+from duework.kernel.paces import Rate, Tick
+from duework.kernel.quota import Quota
 from duework.kernel.retry import Exponential
 from duework.kernel.run import Run
 from duework.kernel.status import Status, TaskStatus, WorkerStatus
@@ -30,14 +33,22 @@ from duework.kernel.transaction import Transaction
 from duework.kernel.verify import Finding
 from duework.kernel.worker import Worker
 from duework.part import Part
+from duework.shapes.answers import Accepted, Pending, Rejected, Sent
 from duework.shapes.batches import Batch, Progress
 from duework.shapes.chain import Chain, ChainPage, ChainProgress, End, Next, Page
+from duework.shapes.channels import Channel, Sending
+from duework.shapes.deliveries import Delivery
+from duework.shapes.messages import OutboxMessage
 from duework.shapes.object_handle import ObjectHandle, ObjectInfo
 from duework.shapes.objects import DurableObject
+from duework.shapes.outboxes import Outbox, Postbox
+from duework.shapes.paces import PaceStatus
 from duework.shapes.schedule import Schedule
 from duework.task import Task
 
 __all__ = [
+    "Accepted",
+    "Adaptive",
     "Admin",
     "App",
     "Attempt",
@@ -46,9 +57,11 @@ __all__ = [
     "Chain",
     "ChainPage",
     "ChainProgress",
+    "Channel",
     "Check",
     "Conflict",
     "DatabaseError",
+    "Delivery",
     "DurableObject",
     "End",
     "Error",
@@ -64,21 +77,32 @@ __all__ = [
     "ObjectHandle",
     "ObjectInfo",
     "ObjectTooLarge",
+    "Outbox",
+    "OutboxMessage",
+    "PaceStatus",
     "Page",
     "Part",
     "PayloadTooLarge",
+    "Pending",
+    "Postbox",
     "Progress",
     "Queue",
+    "Quota",
+    "Rate",
+    "Rejected",
     "Retry",
     "Run",
     "Schedule",
     "SchemaMismatch",
+    "Sending",
+    "Sent",
     "Snooze",
     "Status",
     "Task",
     "TaskNotFound",
     "TaskStatus",
     "Throttled",
+    "Tick",
     "Transaction",
     "Unavailable",
     "Unknown",

@@ -21,18 +21,18 @@ from duework.db import migrate
 from duework.db.database import Tx, is_stdlib
 from duework.db.urls import open_database, redacted
 from duework.durations import Duration, milliseconds
-from duework.errors import NotFound, UsageError
-from duework.handles import Attempt, Job, Queue
+from duework.errors import UsageError
+from duework.handles import Job, Queue
 from duework.ids import Ids
 from duework.kernel import jobs, lanes
 from duework.kernel.bell import Bell
 from duework.kernel.engine import PRUNE_TASK, Engine, Settings, prune_round
 from duework.kernel.facts import Fact
-from duework.kernel.isolate import isolated
+from duework.kernel.isolate import NotHere, isolated
 from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, Held, LaneName, NewJob
 from duework.kernel.lanes import Q
 from duework.kernel.outcomes import Snooze
-from duework.kernel.report import redact
+from duework.kernel.paces import Pace
 from duework.kernel.status import Status
 from duework.kernel.tasks import Definition, Policy, Registry, check_count, check_name
 from duework.kernel.transaction import Transaction
@@ -42,11 +42,14 @@ from duework.shapes.batches import Batches
 from duework.shapes.chain_tasks import ChainVerbs
 from duework.shapes.chains import Chains
 from duework.shapes.objects import Objects
+from duework.shapes.outboxes import OutboxDesk
+from duework.shapes.paces import Paces
 from duework.shapes.schedule import Schedules
 from duework.shapes.scheduling import Scheduling
 from duework.shapes.shape import Shape
 from duework.task import Task
 from duework.twins import averb
+from duework.verbs import Verbs
 
 DEFAULT_URL = "sqlite:///duework.db"
 PRUNE_EVERY_MS = 3_600_000
@@ -54,7 +57,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks, ChainVerbs, Scheduling, Batches, Objects):
+class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, OutboxDesk, Paces, Objects):
     """Durable work on one database."""
 
     def __init__(
@@ -128,17 +131,23 @@ class App(Tasks, ChainVerbs, Scheduling, Batches, Objects):
             shape.bind(self)
             self._shapes.append(shape)
 
-    def queue(self, name: str, *, concurrency: int | None = None) -> Queue:
-        """A queue by name; `concurrency` limits its running jobs over all processes."""
+    def queue(
+        self, name: str, *, concurrency: int | None = None, pace: Pace | Sequence[Pace] = ()
+    ) -> Queue:
+        """A queue by name; `concurrency` and `pace` hold for its jobs over all processes."""
         check_name("queue", name)
         if concurrency is not None:
             self.registry.queue_limits[name] = check_count("concurrency", concurrency, 1)
+        if pace:
+            self.registry.pace_queue(name, pace)
         return Queue(self, name)
 
     def _add_housekeeping(self) -> None:
         def prune() -> Snooze:
             """Delete settled rows whose retention is over; due again by itself."""
             taken = prune_round(self.engine, PRUNE_CHUNKS)
+            for shape in self._shapes:
+                shape.prune()
             return Snooze(0 if taken >= PRUNE_CHUNKS else PRUNE_EVERY_MS / 1000)
 
         chosen = Policy(queue=OWN_QUEUE, immortal=True, keep=0)
@@ -163,7 +172,7 @@ class App(Tasks, ChainVerbs, Scheduling, Batches, Objects):
                 "a task with a process of its own has no database: use run.read, run.write and"
                 " run.enqueue, which ask its worker"
             )
-            raise UsageError(message)
+            raise NotHere(message)
         database = open_database(self._url, self._durability)
         try:
             migrate.migrate(database, self.schema_steps(database.kind))
@@ -274,97 +283,10 @@ class App(Tasks, ChainVerbs, Scheduling, Batches, Objects):
             for job, answer in zip(new, answers, strict=True)
         ]
 
-    def job(self, identifier: int) -> Job[Any]:
-        """The job as it is now; `NotFound` if there is none."""
-        with self.engine.database.reading() as tx:
-            rows = tx.query(Q.jobs, {"ids": [int(identifier)]})
-        if not rows:
-            raise NotFound(f"there is no job {identifier}")
-        return self._view(rows[0])
-
-    def jobs(
-        self,
-        *,
-        phase: str = "",
-        task: str = "",
-        queue: str = "",
-        key: str = "",
-        before: int = 2**62,
-        limit: int = 50,
-    ) -> list[Job[Any]]:
-        """Jobs, newest first; go on with `before=` the last id."""
-        wanted = jobs.Filter(phase, task, queue, key, before, limit)
-        with self.engine.database.reading() as tx:
-            rows = jobs.search(tx, wanted, now=self.now())
-        return [self._view(row) for row in rows]
-
-    def _view(self, row: tuple[Any, ...]) -> Job[Any]:
-        names = Job.__struct_fields__[: len(row)]
-        fields: dict[str, Any] = dict(zip(names, row, strict=True))
-        return Job(**{**fields, "alone": bool(fields["alone"])}, seen_at=self.now(), _app=self)
-
-    def attempts(self, identifier: int) -> list[Attempt]:
-        """The attempts of a job that did not end well, oldest first."""
-        with self.engine.database.reading() as tx:
-            return [Attempt(*row) for row in tx.query(Q.attempts, {"job": identifier})]
-
-    def cancel(self, identifier: int, why: str = "cancelled by hand") -> str:
-        """End a job: 'cancelled', 'cancelling' if it runs, or how it had ended."""
-        engine = self.engine
-        return engine.writer.call(engine.cancel, [(int(identifier), redact(why))])[0]
-
-    def revive(self, identifier: int) -> str:
-        """Open a settled job again, due at once; `Conflict` if its key is taken."""
-        engine = self.engine
-        return engine.writer.call(engine.revive, [int(identifier)])[0]
-
-    def purge(self, identifiers: Sequence[int]) -> int:
-        """Delete settled jobs for good."""
-        engine = self.engine
-        return engine.writer.call(engine.purge, [int(each) for each in identifiers])[0]
-
-    # --- queues
-
-    def pause(self, queue: str = "*") -> None:
-        """Start no more jobs, of one queue or of all."""
-        self.engine.writer.call(self.engine.pause, [queue])
-
-    def resume(self, queue: str = "*") -> None:
-        self.engine.writer.call(self.engine.resume, [queue])
-
-    def unknown_tasks(self) -> list[str]:
-        """Tasks with open jobs that this process does not know; they wait for one that does."""
-        known = self.registry.names()
-        with self.engine.database.reading() as tx:
-            found = {lane.name.task for lane in self.engine.lanes.all(tx) if lane.head is not None}
-        return sorted(found.difference(known))
-
-    def paused(self) -> list[str]:
-        """Paused queues; '*' is all of them."""
-        with self.engine.database.reading() as tx:
-            return lanes.paused(tx)
-
-    def purge_queue(self, queue: str) -> int:
-        """Cancel every job of a queue that nobody runs, a chunk at a time."""
-        total = 0
-        while count := self.engine.writer.call(self.engine.purge_queue, [queue])[0]:
-            total += count
-        return total
-
     # --- the same for async code
 
     astatus = averb(status)
     aread = averb(read)
-    ajob = averb(job)
-    ajobs = averb(jobs)
-    aattempts = averb(attempts)
-    acancel = averb(cancel)
-    arevive = averb(revive)
-    apurge = averb(purge)
-    apause = averb(pause)
-    aresume = averb(resume)
-    apaused = averb(paused)
-    apurge_queue = averb(purge_queue)
 
     # --- working
 

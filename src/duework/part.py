@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
 from duework.shapes.chain_tasks import ChainDecorator
+from duework.shapes.deliveries import Deliveries
 from duework.shapes.objects import PartObjects
+from duework.shapes.outboxes import Outboxes
 from duework.shapes.scheduling import Declares
 from duework.shapes.shape import Shape
 from duework.task import Task
@@ -22,7 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Tasks(ChainDecorator, Declares):
+class Tasks(ChainDecorator, Declares, Deliveries, Outboxes):
     """What App and Part have in common: the decorator that registers a function."""
 
     def _register(

@@ -28,6 +28,7 @@ SAMPLES: tuple[log.Reported, ...] = (
     facts.Parked("the disk is full"),
     facts.Resumed(),
     facts.UnknownTask("other"),
+    facts.MessageMoved("email", 7, "failed", "bounced"),
     log.Stopping("SIGTERM", 25_000, at_once=False),
     log.ChildStarted(1, 42),
     log.ChildEnded(1, 42, -9, 0.5),

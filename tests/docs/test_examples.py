@@ -14,10 +14,13 @@ from tests.support.docs import EXAMPLES, ROOT, environment, run
 SHOWN = {
     "batches": "nightly: 196 done, 4 failed",
     "chain": "in all: {'fetched': 2500, 'missing': 0}",
+    "deliveries": "1 e-mail in the provider's books",
     "demo": "0 lost.",
     "hello": "hello barbara",
+    "outbox": "2 e-mails in the provider's books",
     "isolated": "killed by SIGKILL",
     "objects": "left: ['12A']",
+    "paces": "bob: two",
     "retries": "the page was empty",
     "schedules": "report for Sun 29 Mar 02:00 BST",
     "serial": "['cid:1', 'cid:2', 'cid:3', 'cid:4', 'cid:5']",

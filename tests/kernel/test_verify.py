@@ -13,7 +13,7 @@ from tests.support.kernel import ME, Kernel
 
 HELD, DONE, RETRYING, KEYED, HEAD, PARKED, BEFORE, AFTER = range(1, 9)
 BATCH, MEMBER = 9, 11
-FIRE, SLOT = 13, 14
+FIRE, SLOT, MESSAGE = 13, 14, 15
 
 
 def chain(state: str, number: int, completed: int, key: str = "a") -> str:
@@ -83,6 +83,16 @@ PLANTED: dict[str, Sequence[str]] = {
             select 999, lane, task, key, due, at, payload, {checksum(999, "tick", "{}")}, 'done', 1
             from duework_job where id = {SLOT}"""
     ],
+    "delivery_moves": ["update duework_delivery set child = 0, job = 0 where state = 'sending'"],
+    "delivery_was_marked": ["update duework_delivery set marked = null where state = 'sent'"],
+    "message_moves": ["update duework_outbox set job = 0 where state = 'queued'"],
+    "message_was_marked": ["update duework_outbox set submits = 0 where state = 'sent'"],
+    "message_has_handle": [
+        "update duework_outbox set state = 'sending', settled = null where state = 'sent'",
+    ],
+    "pace_within_limit": ["update duework_pace set used = 16"],
+    "lane_waits_for_pace": ["update duework_lane set pace = 'nobody' where id = 99"],
+    "slot_is_promised": [f"update duework_job set slot = 5, slot_fence = 9 where id = {HELD}"],
     "payload_checksum": [f"update duework_job set payload = '[1]' where id = {KEYED}"],
 }
 
@@ -111,6 +121,7 @@ def healthy(kernel: Kernel) -> Kernel:
     kernel.batch("member", 2, then="report")
     kernel.enqueue(kernel.new("fire", owner="schedule:s", at=7))
     kernel.enqueue(kernel.new("tick", key="schedule:s@5", at=5))
+    kernel.enqueue(kernel.new("mail.submit"))
     with kernel.database.transaction() as tx:
         tx.write(
             "insert into duework_worker (id, host, boot, space, pid, born, started)"
@@ -124,11 +135,41 @@ def healthy(kernel: Kernel) -> Kernel:
             " 7, 7, :job, 0)",
             job=FIRE,
         )
+        tx.write(
+            "insert into duework_pace (name, kind, used, most, changed)"
+            " values ('mail', 'tick', 15, 15, 1)"
+        )
+        tx.write("update duework_lane set pace = 'mail' where id = 1")
         tx.write("insert into duework_pause (queue) values ('quiet')")
         tx.write(
             "insert into duework_lane (id, queue, task, priority, due)"
             " values (99, 'quiet', 'quiet', 0, :forever)",
             forever=FOREVER,
+        )
+        tx.write(
+            "insert into duework_delivery"
+            " (job, channel, key, payload, state, child, sends, marked, settled, due)"
+            " values (:job, :channel, 'k', '{}', :state, :child, 1, 1, :settled, 0)",
+            rows=[
+                {"job": HELD, "channel": "a", "state": "sending", "child": KEYED, "settled": None},
+                {"job": HELD, "channel": "b", "state": "sent", "child": DONE, "settled": 1},
+            ],
+        )
+        tx.write(
+            "insert into duework_outbox (id, outbox, key, message, state, job, queue, priority,"
+            " lane, submits, created, settled, due)"
+            " values (:id, 'mail', :key, '{}', :state, :job, 'q', 0, '', :submits, 1, :settled, 9)",
+            rows=[
+                {
+                    "id": 1,
+                    "key": "a",
+                    "state": "queued",
+                    "job": MESSAGE,
+                    "submits": 0,
+                    "settled": None,
+                },
+                {"id": 2, "key": "b", "state": "sent", "job": 0, "submits": 1, "settled": 1},
+            ],
         )
     return kernel
 
@@ -158,7 +199,7 @@ def test_a_healthy_database_has_no_violations(healthy: Kernel) -> None:
     findings = found(healthy, full=True)
 
     assert [each for each in findings.values() if each.violations] == []
-    assert findings["settled_has_time"].checked == 12
+    assert findings["settled_has_time"].checked == 13
     assert findings["batch_counts"].checked == 1
     assert findings["batch_exists"].checked == 2
     assert findings["parked_has_reason"].checked == 2

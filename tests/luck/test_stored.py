@@ -326,6 +326,10 @@ PLANTED = {
     ),
     "duework_pause": ("insert into duework_pause (queue) values ('{n}')", "queue = '{n}'"),
     "duework_meta": ("insert into duework_meta (name, value) values ('{n}', 'v')", "name = '{n}'"),
+    "duework_pace": (
+        "insert into duework_pace (name, kind, changed) values ('{n}', 'tick', 1)",
+        "changed = 1 and name = '{n}'",
+    ),
     "duework_chain": (
         """insert into duework_chain (id, task, key, payload, queue, priority, size, started, due,
                                       state, settled)

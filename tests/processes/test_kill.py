@@ -193,3 +193,21 @@ def test_a_pause_that_was_taken_for_a_crash_is_excused(desk: Bench) -> None:
     until(lambda: [attempt.outcome for attempt in job.attempts()] == ["lost"], within=3)
     assert job.wait("5s").crashes == 0
     assert len(desk.effects(job)) == 1
+
+
+@pytest.mark.parametrize("how", ["commit", "enqueue"])
+def test_a_suspect_that_needs_its_worker_is_run_there_and_does_not_fail(
+    desk: Bench, how: str
+) -> None:
+    """What cannot leave a process of its own is no reason to fail a job for a crash of another."""
+    first = desk.start(**LONG)
+    jobs = desk.tasks.homely.enqueue_many([(how,)] * 3)
+    for job in jobs:
+        desk.started(job)
+
+    first.kill()
+    desk.start(**LONG)
+    desk.settled(jobs)
+
+    assert [job.refresh().state for job in jobs] == ["done"] * 3
+    assert [len(desk.effects(job)) for job in jobs] == [1, 1, 1]

@@ -22,8 +22,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from duework import App, End, Fail, Next, Page, Run
+from duework import App, Channel, End, Fail, Next, Outbox, Page, Quota, Rate, Run, Sent, Throttled
 from duework.kernel import alarm
+from tests.support.receiver import post
 
 TABLE = "create table if not exists effect (job bigint not null, note text not null)"
 INSERT = "insert into effect (job, note) values (:job, :note)"
@@ -75,6 +76,23 @@ async def limited(run: Run) -> None:
         await asyncio.sleep(0.005)
 
 
+@app.task(pace=Rate("100/1s"))
+async def paced(run: Run) -> None:
+    note(run, "start")
+
+
+grant = Quota("grant", windows={"1d": 100})
+
+
+@app.task(isolation="process", pace=grant)
+def isolated_call(run: Run, word: str) -> None:
+    """Tells its quota something, from a process of its own."""
+    note(run, "start")
+    if word == "throttled":
+        raise Throttled("1h")
+    grant.saw(used=40, limit=1000)
+
+
 @app.task
 async def nap(run: Run, seconds: float) -> str:
     """Sleeps the first time, and is quick when it is run again."""
@@ -83,6 +101,20 @@ async def nap(run: Run, seconds: float) -> str:
         if run.job.fence == 1:
             await asyncio.sleep(seconds)
     return "rested"
+
+
+@app.task
+async def homely(run: Run, how: str) -> str:
+    """Needs its worker: for a function inside the settle, or to enqueue by itself."""
+    with noted(run):
+        if run.job.fence == 1:
+            await asyncio.sleep(60)
+        if how == "commit":
+            run.commit(lambda tx: tx.write(INSERT, job=run.job.id, note=how) and how)
+        else:
+            run.write(INSERT, job=run.job.id, note=how)
+            await quick.aenqueue()
+    return how
 
 
 @app.chain(page_size=10)
@@ -289,6 +321,34 @@ def fails_once(run: Run) -> int:
 @app.task(isolation="process")
 def tiny(number: int) -> int:
     return number
+
+
+def keyed(url: str, key: str) -> None:
+    post(url, "keyed", key)
+
+
+def plain(url: str) -> None:
+    post(url, "plain")
+
+
+@app.delivery(channels={"keyed": Channel(keyed), "plain": Channel(plain)})
+def letter(url: str) -> dict[str, str]:
+    return {"keyed": url, "plain": url}
+
+
+class Hook(Outbox[str]):
+    """The message is the address that it is sent to."""
+
+    def __init__(self, memory: str | None) -> None:
+        self.remembers_keys = memory
+
+    def submit(self, message: str, key: str) -> Sent:  # type: ignore[override]
+        post(message, key.partition(":")[0], key)
+        return Sent()
+
+
+mindful = app.outbox("mindful", Hook("1h"))
+forgetful = app.outbox("forgetful", Hook(None))
 
 
 def _nested() -> Any:

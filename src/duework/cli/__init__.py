@@ -14,6 +14,8 @@ from duework.cli.db import db
 from duework.cli.failed import failed
 from duework.cli.jobs import jobs
 from duework.cli.objects import objects
+from duework.cli.outboxes import outboxes
+from duework.cli.paces import paces
 from duework.cli.queues import queues
 from duework.cli.run import run
 from duework.cli.schedules import schedules
@@ -27,7 +29,10 @@ _CODES = "\n".join(
 
 @click.group(
     cls=Cli,
-    commands=[run, status, jobs, failed, queues, batches, chains, schedules, objects, verify, db],
+    commands=[
+        *(run, status, jobs, failed, queues, paces, batches, chains, schedules, outboxes),
+        *(objects, verify, db),
+    ],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

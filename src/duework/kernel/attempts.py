@@ -12,7 +12,9 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from duework.clock import monotonic
+import msgspec
+
+from duework.clock import FOREVER, monotonic
 from duework.kernel import isolate
 from duework.kernel.coroutines import Coroutines
 from duework.kernel.engine import Engine, Settings
@@ -21,7 +23,7 @@ from duework.kernel.job import Claimed, Ending
 from duework.kernel.ledger import Ledger
 from duework.kernel.pools import Threads
 from duework.kernel.run import Host
-from duework.kernel.runner import Attempt, Runner, TimedOut
+from duework.kernel.runner import Attempt, Runner, TimedOut, TooLate
 
 Lease = tuple[int, int]
 
@@ -52,6 +54,8 @@ class Attempts:
         # What has ended and is to be settled, and what was charged to us as a crash and was none.
         self.endings: list[Ending] = []
         self.excused: list[Lease] = []
+        # Jobs that were handed back since they came too late for their pace: once is enough.
+        self._late: set[int] = set()
         # Suspects that have no process of their own: at most one at a time.
         self.alone = 0
         # Something would not stop: the process should be replaced when it is idle.
@@ -104,7 +108,7 @@ class Attempts:
             self.leases[job.id] = job.fence
             if self._engine.hooks:
                 self._engine.tell(JobStarted(job.id, job.task, job.failures + 1))
-            attempt = self._runner.prepare(job, now=now, monotonic=time)
+            attempt = self._runner.prepare(self._in_time(job), now=now, monotonic=time)
             if isinstance(attempt, Ending):
                 self.endings.append(attempt)
                 continue
@@ -119,11 +123,20 @@ class Attempts:
             else:
                 self._processes.submit(attempt)
 
+    def _in_time(self, job: Claimed) -> Claimed:
+        """What came too late once starts now, however late: else a slow machine starts nothing."""
+        if job.id not in self._late:
+            return job
+        self._late.discard(job.id)
+        return msgspec.structs.replace(job, start_by=FOREVER)
+
     def _call_async(self, attempt: Attempt) -> Any:
         attempt.place = self.ledger.start(attempt.job.id)
         return _call(attempt)
 
     def _call_isolated(self, attempt: Attempt) -> Ending:
+        if attempt.run.now >= attempt.job.start_by:
+            raise TooLate
         return isolate.call(attempt, self._host, self._worker, self._engine.chance())
 
     # --- ending
@@ -156,12 +169,19 @@ class Attempts:
             return self._runner.conclude(attempt, value, None, now)
         if isinstance(error, isolate.Crash):
             return self._runner.crashed(attempt, str(error), now)
-        if isinstance(error, asyncio.CancelledError):
+        released = isinstance(error, TooLate | isolate.NotHere)
+        if isinstance(error, TooLate):
+            self._late.add(attempt.job.id)
+        elif isinstance(error, isolate.NotHere):
+            # It needs its worker: from now on suspects of the task run there, one at a time.
+            self._engine.registry.at_home.add(attempt.job.task)
+        elif isinstance(error, asyncio.CancelledError):
             if attempt.stopping is not None:
                 return self._runner.conclude(attempt, None, TimedOut(attempt.stopping), now)
-            if self._main is not None and self._main.cancelling():
-                # The whole program is being ended; that is no failure of the task.
-                return self._runner.release(attempt.job, now)
+            # The whole program is being ended; that is no failure of the task.
+            released = self._main is not None and bool(self._main.cancelling())
+        if released:
+            return self._runner.release(attempt.job, now)
         if isinstance(value, Ending):
             return self._runner.complete(attempt, value, now)
         return self._runner.conclude(attempt, value, error, now)
@@ -275,6 +295,8 @@ def _suspect_here(attempt: Attempt) -> bool:
 
 def _call(attempt: Attempt) -> Any:
     """The user's function, at most two frames below ours."""
+    if attempt.job.start_by < FOREVER and attempt.run.now >= attempt.job.start_by:
+        raise TooLate
     if attempt.task.takes_run:
         return attempt.task.function(attempt.run, *attempt.args, **attempt.kwargs)
     return attempt.task.function(*attempt.args, **attempt.kwargs)

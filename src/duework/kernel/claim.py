@@ -15,6 +15,7 @@ from typing import Any
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
+from duework.kernel.admission import Admission, Gates, Note
 from duework.kernel.job import OWN_QUEUE, Claimed, Ending, JobId, Kind, LaneName, Reaction
 from duework.kernel.lanes import Lane, Lanes, Q
 from duework.kernel.settle import settle, watched
@@ -43,6 +44,8 @@ class Want:
     queues: frozenset[str] | None = None
     queue_limits: Mapping[str, int] = field(default_factory=dict)
     task_limits: Mapping[str, int] = field(default_factory=dict)
+    # Of tasks, and of queues.
+    paces: tuple[Gates, Gates] = field(default_factory=lambda: ({}, {}))
 
     def pool(self, lane: LaneName) -> str:
         """The kind of slot that the lane's jobs run in."""
@@ -63,20 +66,27 @@ class Claim:
     next_due: int
     # Pools for which there is more to take as soon as they have a free slot.
     hungry: frozenset[str]
+    # Whether lanes that were not visited may be due earlier than anybody knows.
+    earlier: bool = False
 
 
-def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Claim:
-    """Take what is due, no more than there are free slots."""
+def claim(
+    tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction, notes: Sequence[Note] = ()
+) -> Claim:
+    """Take what is due, no more than there are free slots; paces first hear their notes."""
     everything = lanes.all(tx, now)
     open_lanes = _admissible(everything, want, now)
+    # Paces are locked before lanes, by everybody.
+    paces = Admission(tx, open_lanes, want.paces, notes, now)
     room = _Room(tx, want, open_lanes)
     taken: list[Claimed] = []
     hungry: set[str] = set()
     short: set[int] = set()
     for lane in open_lanes:
         pool = want.pool(lane.name)
-        wanted = room.left(lane, pool)
-        if room.only_slots_are_missing(lane, pool, wanted):
+        admitted = paces.left(lane)
+        wanted = min(room.left(lane, pool), admitted)
+        if wanted < admitted and room.only_slots_are_missing(lane, pool, wanted):
             hungry.add(pool)
         if wanted <= 0:
             continue
@@ -88,7 +98,7 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
                 "lane": lane.id,
                 "head": lane.head,
                 "head_id": lane.head_id,
-                "now": now,
+                "now": paces.bound(lane),
                 "wanted": wanted,
             },
         )
@@ -96,21 +106,22 @@ def claim(tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction) -> Cla
         if len(rows) < wanted:
             hungry.discard(pool)
             short.add(lane.id)
-        taken += _claimed(rows, lane)
-    fresh = _drop_expired(tx, taken, want, now=now, lanes=lanes, react=react)
+        taken += _claimed(rows, lane, paces.take(lane, len(rows), short=len(rows) < wanted))
+    kept = paces.keep(taken)
+    fresh = _drop_expired(tx, kept, want, now=now, lanes=lanes, react=react)
     if fresh is not taken:
-        # What was dropped has left its slot free, and may have released others.
+        # What was dropped or is too early has left its slot free, and may have released others.
         left = {job.id for job in fresh}
         hungry.update(want.pools[job.task] for job in taken if job.id not in left)
     # Behind the jobs that were taken there may be later ones.
-    if short:
+    if paces.close() or short or kept is not taken:
         everything = lanes.all(tx, now)
     next_due = _next_due(tx, everything, want, now, busy=bool(fresh and hungry))
     if any(lane.id in short for lane in _admissible(everything, want, now)):
         # A due job was passed over: a transaction that has not ended yet has it under lock, to
         # claim it or for another reason, and nobody rings if that is undone.
         next_due = min(next_due, now + SOON_MS)
-    return Claim(fresh, next_due, frozenset(hungry))
+    return Claim(fresh, next_due, frozenset(hungry), paces.earlier)
 
 
 def _admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:
@@ -188,10 +199,13 @@ class _Room:
             self._tasks[lane.name.task] -= count
 
 
-def _claimed(rows: list[tuple[Any, ...]], lane: Lane) -> list[Claimed]:
+def _claimed(rows: list[tuple[Any, ...]], lane: Lane, start_by: int) -> list[Claimed]:
     # The order in which an update returns its rows is not promised; ids rise with time.
     rows.sort(key=itemgetter(6, 0))
-    more: tuple[Any, ...] = (lane.name.queue, lane.name.priority, bool(lane.name.alone))
+    more: tuple[Any, ...] = (
+        *(lane.name.queue, lane.name.priority, bool(lane.name.alone)),
+        start_by,
+    )
     return [Claimed(*row, *more) for row in rows]
 
 

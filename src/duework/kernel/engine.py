@@ -15,7 +15,8 @@ from duework.clock import Clock, SystemClock
 from duework.db.database import Database, Tx
 from duework.db.writer import Writer
 from duework.ids import Ids
-from duework.kernel import batches, jobs, lanes
+from duework.kernel import admission, batches, jobs, lanes
+from duework.kernel.admission import Change, Note
 from duework.kernel.bell import Bell
 from duework.kernel.facts import ClockStepped, Fact
 from duework.kernel.job import Ending, Enqueued, Held, NewBatch, NewJob
@@ -27,6 +28,9 @@ logger = logging.getLogger("duework")
 # How the names of the engine's own tasks begin.
 OWN_TASKS = "duework."
 PRUNE_TASK = "duework.prune"
+# How often the server is asked for the time until an answer is quick enough to be exact.
+LOOKS_AT_SERVER = 5
+QUICK_MS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,8 @@ class Engine:
         self.enqueue: Callable[[Tx, list[NewJob]], Sequence[Enqueued]] = self._enqueue
         self.cancel: Callable[[Tx, list[tuple[int, str]]], Sequence[str]] = self._cancel
         self.revive: Callable[[Tx, list[int]], Sequence[str]] = self._revive
+        self.hear: Callable[[Tx, list[Note]], Sequence[None]] = self._hear
+        registry.on_note = self._noted
 
     def _enqueue(self, tx: Tx, new: list[NewJob]) -> Sequence[Enqueued]:
         now = self.clock.now()
@@ -132,10 +138,45 @@ class Engine:
         self.ring_after(tx)
         return [None for _ in queues]
 
+    def _hear(self, tx: Tx, notes: list[Note]) -> Sequence[None]:
+        """Let paces hear of what happened; whoever waits for them may have to wait no more."""
+        if notes and admission.hear(tx, notes, now=self.clock.now()):
+            self.ring_after(tx)
+        return [None for _ in notes]
+
+    def _noted(self) -> None:
+        """A pace was told something: a worker here writes it down, or we do."""
+        if self.local_bells:
+            for wake in list(self.local_bells):
+                wake()
+            return
+        notes = self.registry.notes
+        while notes:
+            self.writer.call(self.hear, [notes.popleft()])
+
+    def change_pace(self, tx: Tx, wanted: list[tuple[str, str | None, Change]]) -> Sequence[None]:
+        for name, kind, how in wanted:
+            admission.change(tx, name, kind, how, now=self.clock.now())
+        self.ring_after(tx)
+        return [None for _ in wanted]
+
     def follow_server(self) -> None:
         """Take the time from the database's server, if there is one: hosts disagree, it does not."""
-        if isinstance(self.clock, SystemClock) and (server := self.database.now()) is not None:
-            self.clock.offset += server - self.clock.now()
+        if not isinstance(self.clock, SystemClock):
+            return
+        best: tuple[int, int] | None = None
+        for _ in range(LOOKS_AT_SERVER):
+            before = self.clock.now()
+            if (server := self.database.now()) is None:
+                return
+            took = self.clock.now() - before
+            # The quicker the answer, the less is left to guess of when it was given.
+            if best is None or took < best[0]:
+                best = took, server - before - took // 2
+            if took <= QUICK_MS:
+                break
+        if best is not None:
+            self.clock.offset += best[1]
 
     def react(self, tx: Tx, row: Held, ending: Ending) -> None:
         if self.reactor is not None:
@@ -166,6 +207,7 @@ def prune_round(engine: Engine, chunks: int) -> int:
     """Delete settled rows whose retention is over, a small transaction each; the chunks it took."""
 
     def chunk(tx: Tx, items: list[None]) -> Sequence[int]:
+        admission.forget(tx, now=engine.clock.now())
         return [jobs.prune(tx, now=engine.clock.now()) for _ in items]
 
     for done in range(1, chunks + 1):

@@ -97,6 +97,16 @@ class UnknownTask:
     task: str
 
 
+@dataclass(frozen=True, slots=True)
+class MessageMoved:
+    """A message of an outbox has another state."""
+
+    outbox: str
+    id: int
+    state: str
+    error: str | None = None
+
+
 Fact = (
     WorkerStarted
     | WorkerStopped
@@ -110,4 +120,5 @@ Fact = (
     | Parked
     | Resumed
     | UnknownTask
+    | MessageMoved
 )

@@ -26,7 +26,7 @@ import msgspec
 
 from duework.clock import SystemClock, monotonic
 from duework.errors import Error, UsageError
-from duework.kernel.job import Claimed, Effect, Ending, NewBatch, NewJob
+from duework.kernel.job import Claimed, Effect, Ending, NewBatch, NewJob, Told
 from duework.kernel.report import describe
 from duework.kernel.run import Host, Write
 from duework.kernel.runner import Attempt, Runner, TimedOut
@@ -41,6 +41,10 @@ _starting = threading.Lock()
 
 class Crash(Exception):
     """The child ended without a result."""
+
+
+class NotHere(UsageError):
+    """It needs something that only its worker has. A suspect is then run there after all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,8 @@ def call(attempt: Attempt, host: Host, worker: int, chance: float) -> Ending:
         code = child.end()
     if frame is None:
         raise _verdict(attempt, code)
+    if frame["not_here"] and task.policy.isolation is None:
+        raise NotHere(frame["error"])
     return _ending(frame, attempt, host, worker)
 
 
@@ -220,6 +226,10 @@ def _verdict(attempt: Attempt, code: int | None) -> Exception:
 
 
 def _ending(frame: Mapping[str, Any], attempt: Attempt, host: Host, worker: int) -> Ending:
+    for name, word, value in frame.get("notes", ()):
+        for gate in attempt.task.gates:
+            if gate.name == name:
+                gate.pace.tell(word, value)
     effects: list[Effect] = []
     for each in frame["effects"]:
         if each["kind"] == "write":
@@ -235,6 +245,7 @@ def _ending(frame: Mapping[str, Any], attempt: Attempt, host: Host, worker: int)
         error=frame["error"],
         started=attempt.started,
         effects=tuple(effects),
+        told=None if frame["told"] is None else Told(*frame["told"]),
     )
 
 
@@ -316,13 +327,17 @@ def _child(pipe: Connection, raw: bytes) -> None:
     registry.add_as(spec.job.task, task)
     host = _Pipe(pipe, spec)
     runner = Runner(registry, host, spec.worker, lambda: spec.chance)
+    notes: list[list[Any]] = []
+    for gate in task.gates:
+        # What a quota is told here is written down by the parent.
+        gate.pace.listeners[:] = [lambda pace, word, value: notes.append([pace.name, word, value])]
     attempt = runner.prepare(spec.job, now=spec.now, monotonic=monotonic())
-    ending = attempt if isinstance(attempt, Ending) else _attempt(attempt, runner, host)
-    pipe.send_bytes(_encode(_frame(ending)))
+    frame = _frame(attempt) if isinstance(attempt, Ending) else _attempt(attempt, runner, host)
+    pipe.send_bytes(_encode({**frame, "notes": notes}))
     pipe.close()
 
 
-def _attempt(attempt: Attempt, runner: Runner, host: Host) -> Ending:
+def _attempt(attempt: Attempt, runner: Runner, host: Host) -> dict[str, Any]:
     value: Any = None
     error: BaseException | None = None
     task = attempt.task
@@ -335,10 +350,12 @@ def _attempt(attempt: Attempt, runner: Runner, host: Host) -> Ending:
             value = asyncio.run(value)
     except BaseException as raised:  # noqa: BLE001 - whatever a task raises is its outcome
         error = raised
-    return runner.conclude(attempt, value, error, host.now())
+    return _frame(
+        runner.conclude(attempt, value, error, host.now()), not_here=isinstance(error, NotHere)
+    )
 
 
-def _frame(ending: Ending) -> dict[str, Any]:
+def _frame(ending: Ending, *, not_here: bool = False) -> dict[str, Any]:
     effects: list[dict[str, Any]] = []
     for effect in ending.effects:
         if isinstance(effect, Write):
@@ -351,17 +368,19 @@ def _frame(ending: Ending) -> dict[str, Any]:
             effects.append({"kind": "batch", "batch": effect.new})
         else:
             why = (
-                "run.commit(function) and run.schedule cannot leave a process of its own:"
-                " use run.write or run.enqueue"
+                "run.commit, run.start, run.submit and run.schedule cannot leave a process of its"
+                " own: use run.write, run.enqueue or run.batch"
             )
-            return _frame(ending.but(kind="failed", error=why, effects=()))
+            return _frame(ending.but(kind="failed", error=why, effects=()), not_here=True)
     return {
         "ask": "end",
         "kind": ending.kind,
         "due": ending.due,
         "result": ending.result,
         "error": ending.error,
+        "not_here": not_here,
         "effects": effects,
+        "told": None if ending.told is None else [ending.told.word, ending.told.value],
     }
 
 

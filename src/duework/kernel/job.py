@@ -12,6 +12,7 @@ from typing import Any, Literal, NewType
 
 import msgspec
 
+from duework.clock import FOREVER
 from duework.db.database import Tx
 
 JobId = NewType("JobId", int)
@@ -127,14 +128,28 @@ class Claimed(msgspec.Struct, frozen=True):
     serial: str | None
     owner: str | None
     batch: int | None
+    # When its pace promised to admit it, and the fence of the claim that was told so.
+    slot: int | None = None
+    slot_fence: int | None = None
     queue: str = ""
     priority: int = 0
     alone: bool = False
+    # An attempt that has not started by then has lost the place that its pace gave it.
+    start_by: int = FOREVER
 
 
 Kind = Literal["done", "retry", "snooze", "failed", "cancelled", "crashed", "lost", "released"]
 # Something that is written in the settle's transaction; what `commit` functions return is the result.
 Effect = Callable[[Tx], Any]
+
+
+class Told(msgspec.Struct, frozen=True):
+    """How an attempt went, for the paces of its task: completed, failed, throttled and so on."""
+
+    word: str
+    value: int = 0
+    # (pace's row, pace), filled in by the worker's side.
+    rows: tuple[tuple[str, Any], ...] = ()
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -165,6 +180,9 @@ class Ending(msgspec.Struct, frozen=True):
     batch: int | None = None
     # Set by settle: more than the row was touched, and something may be claimable now.
     linked: bool = False
+    # What its paces are to hear of it, in the settle's transaction: a word, and for how long if they
+    # are to be blocked.
+    told: Told | None = None
 
     def but(self, **changes: Any) -> Ending:
         return msgspec.structs.replace(self, **changes)

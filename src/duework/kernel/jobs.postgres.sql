@@ -119,4 +119,4 @@ set due = :until, worker = :worker, fence = j.fence + 1
 from taken
 where j.id = taken.id
 returning j.id, j.fence, j.lane, j.task, j.payload, j.checksum, j.at, j.failures, j.crashes, j.key,
-          j.expires, j.serial, j.owner, j.batch
+          j.expires, j.serial, j.owner, j.batch, j.slot, j.slot_fence

@@ -129,7 +129,7 @@ where id in (
     limit :wanted
 )
 returning id, fence, lane, task, payload, checksum, at, failures, crashes, key, expires, serial,
-          owner, batch
+          owner, batch, slot, slot_fence
 
 -- name: next_lease_end
 select min(due) from duework_job where worker is not null

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from duework.durations import Duration, milliseconds
 
+# What a client raises when a request went out and no answer came: nobody can tell what it did.
+LOST = (TimeoutError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError, EOFError)
+
 
 class Outcome(Exception):
     """How an attempt ended, other than with a value or an error."""

@@ -127,6 +127,10 @@ class Run:
         """Make or change a schedule with the settle, or not at all; options as `app.schedule`."""
         self._add(task.app.schedule_effect(task, options, self._host.now()))
 
+    def submit(self, outbox: Any, message: Any, /) -> None:
+        """Queue a message with the settle, or not at all. `outbox` may be `outbox.using(…)`."""
+        self._add(outbox.using()._effect(message, self._host.now()))  # noqa: SLF001 - ours
+
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""
         self._add(lambda tx: function(self._host.transaction(tx)))

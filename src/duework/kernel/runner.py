@@ -16,11 +16,19 @@ import msgspec
 from duework.codec import checksum
 from duework.durations import human
 from duework.errors import Error, InvalidArguments, TaskNotFound
-from duework.kernel.job import KEEP, Claimed, Ending
+from duework.kernel.job import KEEP, Claimed, Ending, Told
 from duework.kernel.outcomes import Cancel, Fail, Outcome, Retry, Snooze, Throttled
 from duework.kernel.report import describe, said
 from duework.kernel.run import Host, Run
 from duework.kernel.tasks import Definition, Registry
+
+# What paces hear of an ending that says no more than its kind.
+_HEARD = {"done": Told("completed"), "retry": Told("failed"), "failed": Told("failed")}
+_PERMANENT, _OVER = Told("permanent"), Told("over")
+
+
+class TooLate(Exception):
+    """Its pace admitted it for a time that is over; it has not started."""
 
 
 class Broken(Exception):
@@ -80,7 +88,8 @@ class Runner:
             known = self._registry.get(job.task)
             return self._ending(job, "failed", known, now, error=str(error), watched=True)
         # A suspect gets a process of its own, whatever its task says.
-        pool = "process" if job.alone and task.importable else task.pool
+        apart = job.alone and task.importable and job.task not in self._registry.at_home
+        pool = "process" if apart else task.pool
         deadline = monotonic + task.timeout_ms / 1000
         return Attempt(job, task, Run(job, self._host), pool, args, kwargs, now, deadline)
 
@@ -95,11 +104,13 @@ class Runner:
         effects = attempt.run._close() if error is None else ()  # noqa: SLF001 - ours
         match outcome:
             case Snooze() | Throttled():
+                throttled = isinstance(outcome, Throttled)
                 return self._ending(
                     *(job, "snooze", task, now),
                     due=now + outcome.after_ms,
                     effects=effects,
                     attempt=attempt,
+                    told=Told("throttled", outcome.after_ms) if throttled else None,
                 )
             case Retry():
                 return self._failure(attempt, outcome, now, outcome.after_ms, effects)
@@ -109,6 +120,7 @@ class Runner:
                     error=said(outcome),
                     effects=effects,
                     attempt=attempt,
+                    told=_PERMANENT,
                 )
             case Cancel():
                 return self._ending(
@@ -146,6 +158,7 @@ class Runner:
             error=frame.error,
             effects=frame.effects,
             attempt=attempt,
+            told=frame.told,
         )
 
     def release(self, job: Claimed, now: int) -> Ending:
@@ -159,7 +172,8 @@ class Runner:
             return self._failure(attempt, error, now)
         job, task = attempt.job, attempt.task
         effects = attempt.run._close()  # noqa: SLF001 - ours
-        if effects or task.reactions or job.owner:
+        paced = task.gates or self._registry.queue_paces
+        if effects or task.reactions or job.owner or paced:
             return self._ending(
                 *(job, "done", task, now), result=result, effects=effects, attempt=attempt
             )
@@ -183,9 +197,14 @@ class Runner:
         job, task = attempt.job, attempt.task
         text = said(error) if isinstance(error, (Outcome, TimedOut)) else describe(error)
         retry = job.failures + 1
-        if retry > task.policy.retries or not _worth_retrying(task, error):
+        hopeless = not _worth_retrying(task, error)
+        if retry > task.policy.retries or hopeless:
             return self._ending(
-                *(job, "failed", task, now), error=text, effects=effects, attempt=attempt
+                *(job, "failed", task, now),
+                error=text,
+                effects=effects,
+                attempt=attempt,
+                told=_PERMANENT if hopeless else None,
             )
         delay = after_ms if after_ms is not None else task.delay(retry, self._chance())
         return self._ending(
@@ -205,6 +224,7 @@ class Runner:
         *,
         attempt: Attempt | None = None,
         watched: bool | None = None,
+        told: Told | None = None,
         **more: Any,
     ) -> Ending:
         if task is None:
@@ -221,11 +241,25 @@ class Runner:
             immortal=task is not None and task.policy.immortal,
             watched=watched,
             batch=job.batch,
+            told=self._told(job, task, kind, told),
             **more,
         )
         if ending.effects or ending.watched:
             return ending.but(fallback=lambda error: self._fallback(ending, attempt, error, now))
         return ending
+
+    def _told(
+        self, job: Claimed, task: Definition | None, kind: str, told: Told | None
+    ) -> Told | None:
+        """What the paces of its task hear of it; None for most, which have none."""
+        registry = self._registry
+        if task is None or not (task.gates or registry.queue_paces):
+            # A process of its own knows no queues: what it says is for its parent to use.
+            return told
+        heard = told or _HEARD.get(kind, _OVER)
+        gates = registry.heard_by(task, job.queue, heard.word)
+        rows = tuple((gate.row(job.payload), gate.pace) for gate in gates)
+        return Told(heard.word, heard.value, rows) if rows else told
 
     def _fallback(
         self, ending: Ending, attempt: Attempt | None, error: BaseException, now: int

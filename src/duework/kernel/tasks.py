@@ -10,15 +10,18 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Coroutine, Mapping
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from duework.codec import PAYLOAD_LIMIT, ArgumentCodec, ResultCodec, return_type
 from duework.durations import Duration, milliseconds
 from duework.errors import TaskNotFound, UsageError
+from duework.kernel.admission import Gate, Note
 from duework.kernel.job import KEEP
 from duework.kernel.outcomes import Outcome
+from duework.kernel.paces import Pace
 from duework.kernel.retry import Backoff, Exponential, delays
 from duework.kernel.run import Run
 
@@ -43,6 +46,8 @@ class Policy:
     timeout: Duration = "1h"
     # How many of its jobs may run at once, over all processes.
     concurrency: int | None = None
+    # What admits its jobs: one pace, or several that must all admit.
+    pace: Pace | Sequence[Pace] = ()
     isolation: Literal["process"] | None = None
     cpu_seconds: int | None = None
     memory_mb: int | None = None
@@ -122,11 +127,36 @@ class Definition:
         self.pool: Isolation = "async" if self.is_async else "thread"
         if chosen.isolation == "process":
             self.pool = "process"
+        self.gates = gates(name, chosen.pace, self._default)
+
+    def _default(self, name: str) -> Any:
+        """What an argument is that was not given; an error if there is no such argument."""
+        parameters = list(inspect.signature(self.function).parameters.values())
+        for parameter in parameters[int(self.takes_run) :]:
+            if parameter.name == name:
+                return None if parameter.default is parameter.empty else parameter.default
+        raise UsageError(f"{self.name} has no argument {name!r} that its pace could be per")
 
     @property
     def importable(self) -> bool:
         """Whether a fresh process can find the function by its module and name."""
         return "<" not in self.function.__qualname__
+
+
+def gates(
+    owner: str, paces: Pace | Sequence[Pace], default: Callable[[str], Any]
+) -> tuple[Gate, ...]:
+    """The paces of a task or queue under the names of their rows; unnamed ones are its own."""
+    listed = (paces,) if isinstance(paces, Pace) else tuple(paces)
+    found: list[Gate] = []
+    for pace in listed:
+        if not isinstance(pace, Pace):
+            raise UsageError(f"pace= is a Rate, Tick, Quota or Adaptive, or a list: not {pace!r}")
+        name = pace.name or f"{owner}:{pace.kind}"
+        if count := sum(gate.name.partition("#")[0] == name for gate in found):
+            name = f"{name}#{count + 1}"
+        found.append(Gate(name, pace, None if pace.per is None else default(pace.per)))
+    return tuple(found)
 
 
 def _kept(length: Duration | None) -> int | None:
@@ -160,13 +190,67 @@ class Registry:
     def __init__(self) -> None:
         self._tasks: dict[str, Definition] = {}
         self.queue_limits: dict[str, int] = {}
+        # Tasks that turned out to need something of the worker's, in a process of their own.
+        self.at_home: set[str] = set()
+        self.task_paces: dict[str, tuple[Gate, ...]] = {}
+        self.queue_paces: dict[str, tuple[Gate, ...]] = {}
+        # Paces by the names of their rows, and what they were told that is not written yet.
+        self.paces: dict[str, Pace] = {}
+        self.notes: deque[Note] = deque()
+        self.on_note: Callable[[], None] = lambda: None
 
     def add(self, definition: Definition) -> None:
         known = self._tasks.get(definition.name)
         if known is not None and known.function is not definition.function:
             message = f"there is a task {definition.name!r} already; give one of them another name="
             raise UsageError(message)
+        if definition.gates and known is None:
+            self._pace(definition.gates)
+            self.task_paces[definition.name] = definition.gates
         self._tasks[definition.name] = definition
+
+    def pace_queue(self, name: str, pace: Pace | Sequence[Pace]) -> None:
+        """Let a queue's jobs be admitted by a pace, whatever their tasks have."""
+
+        def default(argument: str) -> Any:
+            raise UsageError(f"a queue has no argument {argument!r}: give per= to a task's pace")
+
+        found = gates(f"queue:{name}", pace, default)
+        if [gate.pace for gate in found] != [g.pace for g in self.queue_paces.get(name, ())]:
+            self._pace(found)
+            self.queue_paces[name] = found
+
+    def _pace(self, found: tuple[Gate, ...]) -> None:
+        for gate in found:
+            known = self.paces.get(gate.name)
+            if known is not None and known.terms() != gate.pace.terms():
+                raise UsageError(f"there are two paces {gate.name!r} that differ")
+            if gate.pace.name is None and any(gate.pace is each for each in self.paces.values()):
+                raise UsageError(
+                    f"{gate.pace!r} is given to {gate.name.partition(':')[0]} and to another:"
+                    " give it a name= to share it, or each of them its own"
+                )
+        for gate in found:
+            self.paces.setdefault(gate.name, gate.pace)
+            if self._heard not in gate.pace.listeners:
+                gate.pace.listeners.append(self._heard)
+
+    def _heard(self, pace: Pace, word: str, value: Any) -> None:
+        assert pace.name is not None, "only quotas are told anything, and they have names"
+        self.notes.append(Note(pace.name, pace, word, value))
+        self.on_note()
+
+    def drop_notes(self, count: int) -> None:
+        """The oldest of them are written."""
+        for _ in range(min(count, len(self.notes))):
+            self.notes.popleft()
+
+    def heard_by(self, task: Definition, queue: str, word: str) -> list[Gate]:
+        """Which paces hear how a job went: its own are blocked; adaptive ones count everything."""
+        around = self.queue_paces.get(queue, ())
+        if word == "throttled":
+            return list(task.gates or around)
+        return [gate for gate in (*task.gates, *around) if gate.pace.kind == "adaptive"]
 
     def add_as(self, name: str, definition: Definition) -> None:
         """Under the name that stored jobs use, where that is not its own."""
@@ -190,8 +274,9 @@ class Registry:
         return {name: task.pool for name, task in self._tasks.items()}
 
     def importable(self) -> frozenset[str]:
-        """Tasks that can be run in a process of their own."""
-        return frozenset(name for name, task in self._tasks.items() if task.importable)
+        """Tasks that can be run in a process of their own, as far as is known."""
+        known = {name for name, task in self._tasks.items() if task.importable}
+        return frozenset(known - self.at_home)
 
     def task_limits(self) -> dict[str, int]:
         return {

@@ -45,3 +45,7 @@ class Transaction:
     def schedule(self, task: Any, /, **options: Any) -> None:
         """Make or change a schedule in this transaction; options as `app.schedule`."""
         task.app.schedule_effect(task, options, self._engine.clock.now())(self._tx)
+
+    def submit(self, outbox: Any, message: Any, /) -> None:
+        """Queue a message of an outbox, or of `outbox.using(…)`, in this transaction."""
+        outbox.using()._effect(message, self._engine.clock.now())(self._tx)  # noqa: SLF001 - ours

@@ -11,6 +11,7 @@ from typing import Any
 
 from duework.db.database import Tx
 from duework.kernel import liveness
+from duework.kernel.admission import Note
 from duework.kernel.claim import Claim, Verdict, Want, claim, excuse, marked, recover
 from duework.kernel.engine import Engine
 from duework.kernel.job import Ending
@@ -111,6 +112,7 @@ class Turns:
         if self.frees_others(settled):
             tx.query(Q.notify, {"word": "due"})
         if turn.want is None:
+            self._engine.hear(tx, self._notes(tx, settled))
             return TurnResult(settled, None)
         workers = _processes(tx)
         recovered = recover(
@@ -123,11 +125,27 @@ class Turns:
             dead=turn.dead,
             take_over=turn.take_over,
         )
-        taken = claim(tx, turn.want, now=now, lanes=engine.lanes, react=engine.react)
+        # Heard in the claim, which locks paces anyway: all of them at once, in one order.
+        notes = self._notes(tx, settled)
+        taken = claim(tx, turn.want, now=now, lanes=engine.lanes, react=engine.react, notes=notes)
+        if taken.earlier:
+            engine.ring_after(tx)
         if taken.jobs and not self._known:
             tx.query(Q.worker_is, asdict(self._process))
             tx.after_commit.append(self._now_known)
         return TurnResult(settled, taken, recovered, marked(tx, self._process.id), workers)
+
+    def _notes(self, tx: Tx, settled: Sequence[Ending | None]) -> list[Note]:
+        """For paces: how their jobs went, and what else they were told in this process."""
+        registry = self._engine.registry
+        if not registry.paces:
+            return []
+        told = [ending.told for ending in settled if ending is not None and ending.told is not None]
+        notes = [Note(row, pace, one.word, one.value) for one in told for row, pace in one.rows]
+        if said := list(registry.notes):
+            # Kept until the commit: this may be undone and run again.
+            tx.after_commit.append(lambda: registry.drop_notes(len(said)))
+        return [*notes, *said]
 
     def _farewell(self, tx: Tx, turns: list[Turn]) -> Sequence[None]:
         """The last turn: settle what ended, and leave no trace of this process."""

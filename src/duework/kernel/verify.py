@@ -68,6 +68,14 @@ INVARIANTS = (
     ("schedule_rests", "schedules", "a schedule has a next slot if and only if it is active"),
     ("fire_has_schedule", "schedules", "a job that fires belongs to a schedule"),
     ("slot_is_fired_once", "scheduled", "a slot of a schedule has one job"),
+    ("delivery_moves", "channels", "a channel that is being sent has somebody who ends that"),
+    ("delivery_was_marked", "channels", "a channel that was sent was marked before"),
+    ("message_moves", "messages", "a message that is not settled has a job that moves it"),
+    ("message_was_marked", "messages", "a message that was sent was marked before"),
+    ("message_has_handle", "messages", "a message is sending once its handle is known"),
+    ("pace_within_limit", "paces", "a pace admits no more in a window than its limit"),
+    ("lane_waits_for_pace", "paced_lanes", "a lane waits for a pace that is there"),
+    ("slot_is_promised", "jobs", "a job's slot was promised by one of its claims"),
 )
 
 
@@ -78,7 +86,7 @@ def verify(
     names = ("jobs", "open_jobs", "held", "keyed", "serial_jobs", "parked", "attempts")
     counts = tx.query(V.scopes, {"forever": FOREVER})[0]
     more: tuple[str, ...] = ("once_rows", "lanes", "chains", "pages", "batches", "members")
-    more += ("schedules", "scheduled")
+    more += ("schedules", "scheduled", "channels", "messages", "paced_lanes", "paces")
     scopes = dict(zip((*names, *more), counts, strict=True))
     findings = []
     for name, scope, says in INVARIANTS:

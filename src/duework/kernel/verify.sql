@@ -17,7 +17,11 @@ select (select count(*) from duework_job) as jobs,
        (select count(*) from duework_batch) as batches,
        (select count(*) from duework_job where batch is not null) as members,
        (select count(*) from duework_schedule where state <> 'deleted') as schedules,
-       (select count(*) from duework_job where key like 'schedule:%') as scheduled
+       (select count(*) from duework_job where key like 'schedule:%') as scheduled,
+       (select count(*) from duework_delivery) as channels,
+       (select count(*) from duework_outbox) as messages,
+       (select count(*) from duework_lane where pace is not null) as paced_lanes,
+       (select count(*) from duework_pace) as paces
 
 -- name: state_is_known
 select id from duework_job
@@ -230,6 +234,25 @@ left join duework_chain c on c.id = p.chain
 where c.id is null
 limit :bound
 
+-- name: pace_within_limit
+-- Nothing negative, and never more taken in a window than it admits.
+select name from duework_pace
+where used < 0 or used > most or blocked < 0
+limit :bound
+
+-- name: lane_waits_for_pace
+select l.id
+from duework_lane l
+left join duework_pace p on p.name = l.pace
+where l.pace is not null and p.name is null
+limit :bound
+
+-- name: slot_is_promised
+-- A time of its own was given to it by one of its claims.
+select id from duework_job
+where (slot is null) <> (slot_fence is null) or slot_fence > fence or slot_fence < 1
+limit :bound
+
 -- name: schedule_is_armed
 -- The job that fires it is open and its own, and due when it is, unless somebody has had it.
 select s.key
@@ -256,6 +279,41 @@ select min(id) from duework_job
 where key like 'schedule:%' and key like '%@' || cast(at as text)
 group by task, key
 having count(*) > 1
+limit :bound
+
+-- name: delivery_moves
+-- A channel that is being sent has an open job that sends it, or a delivery that will look after it.
+select d.job
+from duework_delivery d
+left join duework_job c on c.id = d.child and c.state = 'open'
+left join duework_job j on j.id = d.job and j.state = 'open'
+where d.state = 'sending' and c.id is null and j.id is null
+limit :bound
+
+-- name: delivery_was_marked
+-- Nothing was sent, or may have been, without a mark before it.
+select job from duework_delivery
+where state in ('sent', 'unsure') and (marked is null or sends = 0)
+limit :bound
+
+-- name: message_moves
+-- A message that is not settled has an open job, of its own outbox, that moves it.
+select o.id
+from duework_outbox o
+left join duework_job j on j.id = o.job and j.state = 'open'
+     and j.task = o.outbox || case o.state when 'queued' then '.submit' else '.poll' end
+where o.state in ('queued', 'sending') and j.id is null
+limit :bound
+
+-- name: message_was_marked
+-- Nothing was taken by the other side, or may have been, without a submit before it.
+select id from duework_outbox
+where submits = 0 and (state in ('sending', 'sent') or unsure_since is not null)
+limit :bound
+
+-- name: message_has_handle
+select id from duework_outbox
+where state = 'sending' and (handle is null or accepted is null)
 limit :bound
 
 -- name: payloads

@@ -227,7 +227,7 @@ class Worker:
         self.engine.steps.steady()
         want = await self._wanted()
         held, progress = self._attempts, self._host.take_progress()
-        if not (held.endings or held.excused or progress or want is not None):
+        if not (held.endings or held.excused or progress or want or self.engine.registry.notes):
             return False
         take_over = self._hold.ends_in() == 0
         turn = Turn(held.endings, want, take_over, tuple(self._dead), held.excused, progress)
@@ -280,6 +280,7 @@ class Worker:
             alone=1 - self._attempts.alone,
             queue_limits=registry.queue_limits,
             task_limits=registry.task_limits(),
+            paces=(registry.task_paces, registry.queue_paces),
         )
 
     async def _hear_marks(self) -> None:

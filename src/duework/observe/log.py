@@ -119,6 +119,10 @@ def words(fact: Reported) -> Line:  # noqa: C901, PLR0911, PLR0912 - one sentenc
         case facts.UnknownTask():
             text = f"jobs of {fact.task} wait for a worker that knows this task; this one does not"
             return Line(how, "unknown_task", text)
+        case facts.MessageMoved():
+            why = "" if fact.error is None else f": {fact.error.partition(chr(10))[0]}"
+            text = f"message {fact.id} of {fact.outbox} is {fact.state}{why}"
+            return Line(how, "message_moved", text)
         case Stopping():
             rest = (
                 "what runs is handed back now"
@@ -214,7 +218,9 @@ class JsonForm(logging.Formatter):
         fact = getattr(record, "fact", None)
         if fact is not None:
             fields = asdict(fact)
-            line |= {key: str(v) if key in {"job", "worker"} else v for key, v in fields.items()}
+            line |= {
+                key: str(v) if key in {"job", "worker", "id"} else v for key, v in fields.items()
+            }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
         return json.dumps(line, default=str)

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from duework.app import App
-    from duework.kernel.job import Ending, Held
+    from duework.db.database import Tx, Values
+    from duework.db.queries import Statement
+    from duework.kernel.job import Effect, Ending, Held
     from duework.kernel.transaction import Transaction
 
 
@@ -24,3 +26,15 @@ class Shape:
 
     def settled(self, tx: Transaction, job: Held, ending: Ending) -> None:
         """A job that it owns is done, failed or cancelled, in the transaction that says so."""
+
+    def prune(self) -> None:
+        """The hourly housekeeping: delete what nobody needs any more, a small transaction each."""
+
+
+def doing(statement: Statement, values: Values) -> Effect:
+    """An effect that runs one statement, and says nothing: what an effect returns is the result."""
+
+    def run(tx: Tx) -> None:
+        tx.query(statement, values)
+
+    return run

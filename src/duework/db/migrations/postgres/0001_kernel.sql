@@ -12,6 +12,7 @@ create table duework_lane (
     priority smallint not null check (priority between 0 and 9),
     alone smallint not null default 0,  -- its jobs were running when a worker died: one at a time
     due bigint not null default 0,
+    pace text,  -- the pace that it waits for, or last waited for
     unique (queue, task, tier, share, priority, alone)
 );
 
@@ -41,6 +42,8 @@ create table duework_job (
     progress text,
     settled bigint,
     batch bigint,                      -- the batch it is a member of
+    slot bigint,                      -- when its pace promised to admit it, and the
+    slot_fence bigint,                -- fence of the claim that was told so
     check ((state = 'open') = (settled is null)),
     check (worker is null or state = 'open')
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
@@ -107,3 +110,16 @@ create table duework_meta (
     name text primary key,
     value text not null
 );
+
+-- What admits jobs: rates, ticks, quotas. One row each, or one for each value of an argument.
+create table duework_pace (
+    name text primary key,
+    kind text not null,
+    state text not null default '{}',
+    used bigint not null default 0,     -- taken in the present window, and the most that may be
+    most bigint not null default 0,
+    blocked bigint not null default 0,  -- nothing is admitted until then
+    idle bigint,                        -- as good as no row from then on
+    changed bigint not null
+);
+create index duework_pace_idle on duework_pace (idle);

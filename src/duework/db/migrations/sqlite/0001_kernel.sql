@@ -12,6 +12,7 @@ create table duework_lane (
     priority integer not null check (priority between 0 and 9),
     alone integer not null default 0,  -- its jobs were running when a worker died: one at a time
     due integer not null default 0,
+    pace text,  -- the pace that it waits for, or last waited for
     unique (queue, task, tier, share, priority, alone)
 ) strict;
 
@@ -41,6 +42,8 @@ create table duework_job (
     progress text,
     settled integer,
     batch integer,                      -- the batch it is a member of
+    slot integer,                     -- when its pace promised to admit it, and the
+    slot_fence integer,               -- fence of the claim that was told so
     check ((state = 'open') = (settled is null)),
     check (worker is null or state = 'open')
 ) strict;
@@ -105,3 +108,16 @@ create table duework_meta (
     name text primary key,
     value text not null
 ) strict, without rowid;
+
+-- What admits jobs: rates, ticks, quotas. One row each, or one for each value of an argument.
+create table duework_pace (
+    name text primary key,
+    kind text not null,
+    state text not null default '{}',
+    used integer not null default 0,     -- taken in the present window, and the most that may be
+    most integer not null default 0,
+    blocked integer not null default 0,  -- nothing is admitted until then
+    idle integer,                       -- as good as no row from then on
+    changed integer not null
+) strict, without rowid;
+create index duework_pace_idle on duework_pace (idle);

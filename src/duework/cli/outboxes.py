@@ -1,0 +1,121 @@
+"""`duework outboxes`: messages on their way to somebody else's system."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from duework import App, OutboxMessage, UsageError
+from duework.cli.base import OK, examples, on_database
+from duework.cli.jobs import MOST, each_of
+from duework.cli.out import Out, ago, at_least, first_line
+from duework.observe.log import escaped
+
+_STATES = ["queued", "sending", "sent", "failed", "unsure", "cancelled"]
+
+
+@click.group()
+def outboxes() -> None:
+    """Messages of outboxes: list, show, retry, cancel."""
+
+
+@outboxes.command(
+    "list",
+    epilog=examples("duework outboxes list", "duework outboxes list email --state failed --json"),
+)
+@click.argument("name", required=False)
+@click.option("--state", type=click.Choice(_STATES), default="failed", show_default=True)
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, MOST))
+@click.option("--before", type=int, default=2**62, show_default="none", help="Older than this id.")
+@on_database()
+def list_(app: App, out: Out, name: str | None, state: str, limit: int, before: int) -> None:
+    """List outboxes, or with NAME its messages in one state. With --json: one object per line."""
+    desk = app.outboxes
+    if name is None:
+        rows = [{"outbox": each, **desk.counts(each)} for each in desk.names()]
+        if out.as_json:
+            for row in rows:
+                out.json(row)
+        elif rows:
+            table = [
+                (row["outbox"], *(at_least(int(str(row[key]))) for key in _STATES)) for row in rows
+            ]
+            out.table(["outbox", *(f">{key}" for key in _STATES)], table)
+        else:
+            out.say("no outbox has messages")
+        return
+    found = desk.messages(name, state=state, before=before, limit=limit)  # type: ignore[arg-type]
+    if out.as_json:
+        for message in found:
+            out.json(as_dict(message))
+    elif found:
+        now = app.now()
+        out.table(
+            ["!id", ">submits", ">polls", "!when", "key or error"],
+            [
+                (
+                    *(each.id, each.submits, each.polls, ago(each.settled or each.created, now)),
+                    first_line(each.error) or each.key,
+                )
+                for each in found
+            ],
+        )
+        if len(found) == limit:
+            out.say(f"more: --before {found[-1].id}", "dim")
+    else:
+        out.say(f"no {state} messages in {name}")
+
+
+def as_dict(message: OutboxMessage) -> dict[str, object]:
+    fields = msgspec.structs.asdict(message)
+    fields.pop("existed")
+    fields["message"] = message.message
+    fields.pop("stored")
+    return {**fields, "id": str(message.id), "job": str(message.job)}
+
+
+@outboxes.command(epilog=examples("duework outboxes show 251234567890123456"))
+@click.argument("message_id", metavar="ID", type=int)
+@on_database()
+def show(app: App, out: Out, message_id: int) -> None:
+    """Show one message: its state, its key, its handle, and the last error."""
+    message = app.outboxes.message(message_id)
+    if out.as_json:
+        out.json(as_dict(message))
+        return
+    now = app.now()
+    times = {"created", "accepted", "polled", "settled", "unsure_since"}
+    for name, value in as_dict(message).items():
+        if value not in (None, ""):
+            shown = ago(int(str(value)), now) if name in times else value
+            out.say(f"{name:13} {escaped(str(shown))}")
+
+
+@outboxes.command(
+    epilog=examples(
+        "duework outboxes retry 251234567890123456", "duework outboxes retry --failed email"
+    )
+)
+@click.argument("ids", metavar="[ID...]", type=int, nargs=-1)
+@click.option("--failed", metavar="NAME", help="Every failed message of this outbox.")
+@on_database()
+def retry(app: App, out: Out, ids: tuple[int, ...], failed: str | None) -> int:
+    """Queue messages again that failed; one by one also those that are unsure or were cancelled."""
+    if bool(ids) == (failed is not None):
+        raise UsageError("give ids, or --failed NAME")
+    if failed is None:
+        return each_of(out, ids, lambda each: app.outboxes.retry(each).state)
+    count = sum(app.outboxes.retry_failed(failed))
+    if out.as_json:
+        out.json({"outbox": failed, "queued": count})
+    else:
+        out.say(f"{count} queued")
+    return OK
+
+
+@outboxes.command(epilog=examples("duework outboxes cancel 251234567890123456"))
+@click.argument("ids", metavar="ID...", type=int, nargs=-1, required=True)
+@on_database()
+def cancel(app: App, out: Out, ids: tuple[int, ...]) -> int:
+    """Cancel queued messages; what the other side has already cannot be cancelled."""
+    return each_of(out, ids, app.outboxes.cancel)

@@ -1,0 +1,118 @@
+"""What an App does with jobs and queues that are there: find, cancel, revive, purge, pause, resume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from duework.errors import NotFound
+from duework.handles import Attempt, Job
+from duework.kernel import jobs, lanes
+from duework.kernel.engine import Engine
+from duework.kernel.lanes import Q
+from duework.kernel.report import redact
+from duework.kernel.tasks import Registry
+from duework.twins import averb
+
+
+class Verbs:
+    """The part of App that needs no more than its engine."""
+
+    registry: Registry
+
+    @property
+    def engine(self) -> Engine:
+        raise NotImplementedError
+
+    def now(self) -> int:
+        raise NotImplementedError
+
+    def job(self, identifier: int) -> Job[Any]:
+        """The job as it is now; `NotFound` if there is none."""
+        with self.engine.database.reading() as tx:
+            rows = tx.query(Q.jobs, {"ids": [int(identifier)]})
+        if not rows:
+            raise NotFound(f"there is no job {identifier}")
+        return self._view(rows[0])
+
+    def jobs(
+        self,
+        *,
+        phase: str = "",
+        task: str = "",
+        queue: str = "",
+        key: str = "",
+        before: int = 2**62,
+        limit: int = 50,
+    ) -> list[Job[Any]]:
+        """Jobs, newest first; go on with `before=` the last id."""
+        wanted = jobs.Filter(phase, task, queue, key, before, limit)
+        with self.engine.database.reading() as tx:
+            rows = jobs.search(tx, wanted, now=self.now())
+        return [self._view(row) for row in rows]
+
+    def _view(self, row: tuple[Any, ...]) -> Job[Any]:
+        names = Job.__struct_fields__[: len(row)]
+        fields: dict[str, Any] = dict(zip(names, row, strict=True))
+        return Job(**{**fields, "alone": bool(fields["alone"])}, seen_at=self.now(), _app=self)
+
+    def attempts(self, identifier: int) -> list[Attempt]:
+        """The attempts of a job that did not end well, oldest first."""
+        with self.engine.database.reading() as tx:
+            return [Attempt(*row) for row in tx.query(Q.attempts, {"job": identifier})]
+
+    def cancel(self, identifier: int, why: str = "cancelled by hand") -> str:
+        """End a job: 'cancelled', 'cancelling' if it runs, or how it had ended."""
+        engine = self.engine
+        return engine.writer.call(engine.cancel, [(int(identifier), redact(why))])[0]
+
+    def revive(self, identifier: int) -> str:
+        """Open a settled job again, due at once; `Conflict` if its key is taken."""
+        engine = self.engine
+        return engine.writer.call(engine.revive, [int(identifier)])[0]
+
+    def purge(self, identifiers: Sequence[int]) -> int:
+        """Delete settled jobs for good."""
+        engine = self.engine
+        return engine.writer.call(engine.purge, [int(each) for each in identifiers])[0]
+
+    # --- queues
+
+    def pause(self, queue: str = "*") -> None:
+        """Start no more jobs, of one queue or of all."""
+        self.engine.writer.call(self.engine.pause, [queue])
+
+    def resume(self, queue: str = "*") -> None:
+        self.engine.writer.call(self.engine.resume, [queue])
+
+    def unknown_tasks(self) -> list[str]:
+        """Tasks with open jobs that this process does not know; they wait for one that does."""
+        known = self.registry.names()
+        with self.engine.database.reading() as tx:
+            found = {lane.name.task for lane in self.engine.lanes.all(tx) if lane.head is not None}
+        return sorted(found.difference(known))
+
+    def paused(self) -> list[str]:
+        """Paused queues; '*' is all of them."""
+        with self.engine.database.reading() as tx:
+            return lanes.paused(tx)
+
+    def purge_queue(self, queue: str) -> int:
+        """Cancel every job of a queue that nobody runs, a chunk at a time."""
+        total = 0
+        while count := self.engine.writer.call(self.engine.purge_queue, [queue])[0]:
+            total += count
+        return total
+
+    # --- the same for async code
+
+    ajob = averb(job)
+    ajobs = averb(jobs)
+    aattempts = averb(attempts)
+    acancel = averb(cancel)
+    arevive = averb(revive)
+    apurge = averb(purge)
+    apause = averb(pause)
+    aresume = averb(resume)
+    apaused = averb(paused)
+    apurge_queue = averb(purge_queue)

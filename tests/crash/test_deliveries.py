@@ -1,0 +1,65 @@
+"""A delivery whose worker is lost before every statement in turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duework import Channel
+from duework.kernel.verify import V
+from duework.testing import Harness
+from tests.crash.test_crash import at_every_point, h, rows
+
+__all__ = ["h"]
+
+
+def forgotten(h: Harness, begin: Any) -> Any:
+    """Channels of the run before are none of ours: ids begin where they were."""
+    with h.app.transaction() as tx:
+        tx.write("delete from duework_delivery")
+    return begin()
+
+
+def test_no_channel_is_lost_and_none_is_sent_twice_without_a_key(h: Harness) -> None:
+    tries: list[tuple[str, str | None]] = []
+    bodies: list[int] = []
+
+    async def plain(payload: int) -> None:
+        tries.append(("plain", None))
+
+    async def flaky(payload: int, key: str) -> None:
+        tries.append(("flaky", key))
+        if len([name for name, _ in tries if name == "flaky"]) == 1:
+            raise ValueError("not yet")
+
+    channels = {"plain": Channel(plain), "flaky": Channel(flaky)}
+
+    @h.app.delivery(channels=channels, partial="retry-failed", retries=1, backoff="0s")
+    def reminder(user: int) -> dict[str, int]:
+        bodies.append(user)
+        return {"plain": 1, "flaky": 2}
+
+    def begin() -> Any:
+        tries.clear()
+        bodies.clear()
+        return reminder.enqueue(7)
+
+    def check(job: Any) -> None:
+        found = {each.channel: each for each in reminder.channels(job)}
+        sends = [name for name, _ in tries]
+        # The body runs again only if it was lost before its choice was stored.
+        assert len(bodies) <= 2
+        assert sends.count("plain") <= 1
+        assert found["plain"].state in {"sent", "unsure"}
+        assert found["plain"].state == "unsure" or sends.count("plain") == 1
+        assert found["flaky"].state == "sent"
+        assert len({key for name, key in tries if name == "flaky"}) == 1
+        # A mark was there before each of them; one that was marked may not have been tried.
+        assert 0 <= found["flaky"].sends - sends.count("flaky") <= 1
+        (row,) = rows(h).values()
+        assert row.state == "done"
+        assert row.failures <= 1
+        with h.app.engine.database.reading() as tx:
+            for invariant in (V.delivery_moves, V.delivery_was_marked):
+                assert tx.query(invariant, {"bound": 9}) == []
+
+    at_every_point(h, lambda: forgotten(h, begin), check, floor=60)
