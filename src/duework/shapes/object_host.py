@@ -37,7 +37,7 @@ BATCH = 64
 # So many lines are taken at a time, and loaded in one transaction.
 TOGETHER = 16
 IMAGES = 64
-BATCH_SECONDS = 0.004
+BATCH_SECONDS = 0.01
 LINE_CALLS = 200
 # After so many lost races a call waits a little before the next.
 PATIENT_TRIES = 3
