@@ -132,6 +132,10 @@ class Hand:
         self._runner = Runner(engine.registry, host, self.id, lambda: 0.5)
         self._ledger = Ledger(16)
         self._ledger.open(self.id)
+        # How long a turn waits for the database, in seconds; None is for ever, as a worker does.
+        self.patience: float | None = None
+        # What has ended and is not settled yet: kept when a turn fails, as a worker does.
+        self._endings: list[Ending] = []
 
     def turn(self, endings: Sequence[Ending] = (), *, claim: bool = True) -> TurnResult:
         """Settle what ended and claim what is due, in one transaction."""
@@ -146,7 +150,8 @@ class Hand:
                 if liveness.verdict(each) in {"dead", "rebooted"}
             )
         turn = Turn(list(endings), want, take_over=True, dead=dead)
-        return self._engine.writer.call(self._turns.take, [turn], patience=None)[0]
+        writer = self._engine.writer
+        return writer.call(self._turns.take, [turn], patience=self.patience, first=True)[0]
 
     def attempt(self, job: Claimed) -> Ending:
         """Run one job, as a pool would, and say how it ended."""
@@ -164,15 +169,16 @@ class Hand:
         return self._runner.conclude(attempt, value, error, now)
 
     def work(self, acked: Ack = silent) -> None:
-        endings: list[Ending] = []
+        """Until nothing is left; if a turn fails it raises, and may be called again."""
         for _ in range(1000):
-            result = self.turn(endings)
-            for ending, written in zip(endings, result.settled, strict=True):
+            result = self.turn(self._endings)
+            ended, self._endings = self._endings, []
+            for ending, written in zip(ended, result.settled, strict=True):
                 if written is not None:
                     acked("settled", ending.id, ending.fence, written.kind)
             assert result.claim is not None, "asked for"
-            endings = [self.attempt(job) for job in result.claim.jobs]
-            if not endings and not result.recovered:
+            self._endings = [self.attempt(job) for job in result.claim.jobs]
+            if not self._endings and not result.recovered:
                 if result.claim.next_due >= FOREVER:
                     return
                 self._shop.clock.move_to(result.claim.next_due)
