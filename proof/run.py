@@ -48,6 +48,8 @@ def main() -> int:
     options = _arguments()
     if options.child:
         return _child(options.child, options.scale, options.seed)
+    # A section runs in a session of its own: whoever ends this process means that one too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     scale: Scale = "short" if options.short else "full"
     console = Console(stderr=options.json, width=None if sys.stdout.isatty() else 110)
     start, began = monotonic(), datetime.now(UTC)
