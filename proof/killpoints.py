@@ -25,7 +25,7 @@ from proof.shards import spread
 from proof.shop import Shop, copy_database, folder
 
 # Boundaries of each kind and scenario that the short form tries.
-SHORT = {"bytecode": 24, "file system": 16}
+SHORT = {"bytecode": 15, "file system": 10}
 MODES: tuple[Mode, ...] = ("bytecode", "file system")
 NAMES = {
     "bytecode": "kills at a bytecode",
@@ -163,7 +163,7 @@ def run(scale: Scale, seed: int) -> Result:
     result.floors = {
         NAMES["bytecode"]: 40_000 if full else len(SCENARIOS) * SHORT["bytecode"],
         NAMES["file system"]: 1500 if full else len(SCENARIOS) * SHORT["file system"],
-        ANSWERS: 50_000 if full else 100,
+        ANSWERS: 50_000 if full else 80,
     }
     if not full:
         result.notes.append("Short form: every n-th boundary only.")

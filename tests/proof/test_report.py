@@ -50,7 +50,7 @@ def test_the_page_does_not_hide_a_problem() -> None:
 
 
 def test_a_disk_forgets_what_was_not_synced_and_what_its_folder_does_not_know() -> None:
-    chance = random.Random(1)
+    chance = random.Random(1)  # noqa: S311 - no secret
     disk = Disk()
     disk.feed(("create", "a"))
     disk.feed(("write", "a", 0, b"one"))
