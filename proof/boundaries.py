@@ -28,13 +28,13 @@ CALLS = ("xRead", "xWrite", "xSync", "xTruncate", "xLock", "xUnlock", "xFileCont
 
 
 class Boundaries:
-    """Counts boundaries from `arm` to `disarm`, and does something at the n-th."""
+    """Counts boundaries from `arm` to `disarm`, and kills the process at the n-th."""
 
-    def __init__(self, mode: Mode, at: int, act: Callable[[], None] | None = None) -> None:
+    def __init__(self, mode: Mode, at: int) -> None:
         self._mode = mode
         self._at = at
-        self._act = act or kill
         self._armed = False
+        self._passed: Callable[[], int] = lambda: 0
         self.count = 0
         # Made before the database is opened, since it is the default only for what comes later.
         self._vfs = CountingVfs(self.pass_one) if mode == "file system" else None
@@ -43,17 +43,18 @@ class Boundaries:
         if self._armed:
             self.count += 1
             if self.count == self._at:
-                self._act()
+                kill()
 
     def arm(self) -> None:
         self._armed = True
         if self._mode == "bytecode":
-            watch_bytecodes(self.pass_one)
+            self._passed = watch_bytecodes(self._at)
 
     def disarm(self) -> None:
         self._armed = False
         if self._mode == "bytecode":
             unwatch_bytecodes()
+            self.count = self._passed()
 
 
 def kill() -> None:
@@ -64,20 +65,25 @@ def _counts(code: CodeType) -> bool:
     return code.co_filename.startswith(PACKAGE) and code.co_filename != PURE
 
 
+# Called for every single instruction: kept as short as it can be.
 if sys.version_info >= (3, 12):
 
-    def watch_bytecodes(pass_one: Callable[[], None]) -> None:
-        watch = sys.monitoring
+    def watch_bytecodes(at: int) -> Callable[[], int]:
+        watch, passed = sys.monitoring, 0
 
         def instruction(code: CodeType, _offset: int) -> Any:
+            nonlocal passed
             if not _counts(code):
                 return watch.DISABLE
-            pass_one()
+            passed += 1
+            if passed == at:
+                kill()
             return None
 
         watch.use_tool_id(watch.DEBUGGER_ID, "duework proof")
         watch.register_callback(watch.DEBUGGER_ID, watch.events.INSTRUCTION, instruction)
         watch.set_events(watch.DEBUGGER_ID, watch.events.INSTRUCTION)
+        return lambda: passed
 
     def unwatch_bytecodes() -> None:
         sys.monitoring.set_events(sys.monitoring.DEBUGGER_ID, 0)
@@ -85,17 +91,26 @@ if sys.version_info >= (3, 12):
 
 else:
 
-    def watch_bytecodes(pass_one: Callable[[], None]) -> None:
-        def trace(frame: FrameType, event: str, _argument: object) -> Any:
+    def watch_bytecodes(at: int) -> Callable[[], int]:
+        passed = 0
+
+        def instruction(_frame: FrameType, event: str, _argument: object) -> Any:
+            nonlocal passed
+            if event == "opcode":
+                passed += 1
+                if passed == at:
+                    kill()
+            return instruction
+
+        def called(frame: FrameType, _event: str, _argument: object) -> Any:
             if not _counts(frame.f_code):
                 return None
             frame.f_trace_opcodes = True
             frame.f_trace_lines = False
-            if event == "opcode":
-                pass_one()
-            return trace
+            return instruction
 
-        sys.settrace(trace)
+        sys.settrace(called)
+        return lambda: passed
 
     def unwatch_bytecodes() -> None:
         sys.settrace(None)

@@ -84,6 +84,13 @@ class Shop:
 
         self.note, self.link, self.flaky = note, link, flaky
 
+    def again(self, path: Path, now: int) -> None:
+        """The same tasks for another file, or for the next process on this one."""
+        app = self.app
+        self.path, self.clock = path, VirtualClock(now)
+        app._url, app._clock, app._closed = f"sqlite:///{path}", self.clock, False
+        app._parts.clear()
+
     def open(self) -> None:
         """Open and migrate; the table of effects is the user's own."""
         with self.app.transaction() as tx:
@@ -147,7 +154,7 @@ class Hand:
             dead = tuple(
                 each.id
                 for each in self._turns.look().workers
-                if liveness.verdict(each) in {"dead", "rebooted"}
+                if each.id != self.id and liveness.verdict(each) in {"dead", "rebooted"}
             )
         turn = Turn(list(endings), want, take_over=True, dead=dead)
         writer = self._engine.writer
