@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from duework.ids import Ids
 from duework.kernel import liveness
 from duework.kernel.liveness import Process
 
@@ -27,14 +26,10 @@ def without_chance() -> None:
     """Of this process, which is a child and will not live long: the same numbers in each."""
     chance = random.Random(0)
 
-    def below(most: int) -> int:
-        return chance.randrange(most)
-
     def bits(k: int) -> int:
         return chance.getrandbits(k)
 
     secrets.randbits = bits
-    Ids.__init__.__defaults__ = (below,)
     real = liveness.this_process
 
     def this_process(identifier: int, started: int) -> Process:

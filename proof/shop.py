@@ -166,13 +166,13 @@ class Hand:
         attempt = self._runner.prepare(job, now=now, monotonic=monotonic())
         if isinstance(attempt, Ending):
             return attempt
-        self._ledger.start(job.id, job.fence)
+        place = self._ledger.start(job.id)
         value, error = None, None
         try:
             value = attempt.task.function(attempt.run, *attempt.args, **attempt.kwargs)
         except Exception as raised:  # noqa: BLE001 - whatever a task raises is its outcome
             error = raised
-        self._ledger.finish(job.id, job.fence)
+        self._ledger.finish(place)
         return self._runner.conclude(attempt, value, error, now)
 
     def work(self, acked: Ack = silent) -> None:
