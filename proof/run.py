@@ -92,26 +92,20 @@ def load(name: str) -> Section:
 
 def run(names: list[str], scale: Scale, seed: int, console: Console) -> list[Entry]:
     """The sections one after the other, each in a process of its own."""
+    sections = {name: load(name) for name in names}
+    quiet = _now_and_then(console)
     entries: list[Entry] = []
     columns = (TextColumn("{task.description:<48}"), BarColumn(), MofNCompleteColumn())
     with Progress(
         *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
     ) as bar:
-        for name in names:
-            try:
-                section = load(name)
-            except ModuleNotFoundError as error:
-                if error.name != f"proof.{name}":
-                    raise
-                console.print(f"{name}: not there yet", highlight=False)
-                continue
+        for name, section in sections.items():
             task = bar.add_task(name, total=None)
 
             def hear(said: dict[str, Any], task: Any = task, name: str = name) -> None:
-                words = f"{name}: {said['what']}"[:48]
-                bar.update(
-                    task, description=words, completed=said["done"], total=said["total"] or None
-                )
+                what, done, total = said["what"], said["done"], said["total"] or None
+                bar.update(task, description=f"{name}: {what}"[:48], completed=done, total=total)
+                quiet(f"  {name}: {what}, {done} of {total or '?'}")
 
             started = monotonic()
             result = _in_a_process(name, scale, seed, hear)
@@ -124,6 +118,19 @@ def run(names: list[str], scale: Scale, seed: int, console: Console) -> list[Ent
                     f"{name}: {report.verdict(entry)}, {entry.seconds:.1f} s", highlight=False
                 )
     return entries
+
+
+def _now_and_then(console: Console) -> Callable[[str], None]:
+    """For a log, where no bar moves: a line in each minute."""
+    last = monotonic()
+
+    def say(words: str) -> None:
+        nonlocal last
+        if not console.is_terminal and monotonic() - last > 60:
+            last = monotonic()
+            console.print(words, highlight=False)
+
+    return say
 
 
 def _in_a_process(

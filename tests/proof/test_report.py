@@ -6,6 +6,7 @@ import random
 
 from proof.disk import Disk
 from proof.report import About, Entry, page, verdict
+from proof.run import _in_a_process
 from proof.section import Result
 
 ABOUT = About("2026-01-01 00:00 UTC", "abc", 125.0, "full", 7, {"cores": "2"})
@@ -47,6 +48,15 @@ def test_the_page_does_not_hide_a_problem() -> None:
     assert verdict(entry(Result(violations=["job 7 is lost"]))) == "1 problem"
     assert "1 problem" in text
     assert "- job 7 is lost" in text
+
+
+def test_a_section_that_dies_is_a_problem_and_not_the_end_of_the_run() -> None:
+    said: list[object] = []
+
+    result = _in_a_process("no such section", "short", 7, said.append)
+
+    assert said == []
+    assert result.problems() == ["the section ended without a result (2)"]
 
 
 def test_a_disk_forgets_what_was_not_synced_and_what_its_folder_does_not_know() -> None:
