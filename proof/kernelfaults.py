@@ -4,7 +4,8 @@ A Python VFS is not honest enough for this: an error that SQLite itself forgives
 a commit) still comes out of `execute` as a Python exception. A library for LD_PRELOAD would do, and needs
 a compiler. Linux can do better: a seccomp filter hands each write, sync and truncate of a process to
 another one, which lets it go on or answers with an errno. SQLite and the engine run unchanged, with no hook
-between them and the system, and see what they would see of a disk that fails.
+between them and the system, and see what they would see of a disk that fails. Where the system does not
+allow this (Linux before 5.5, some sandboxes), it is `Impossible`, and the section says so and does not hold.
 """
 
 from __future__ import annotations

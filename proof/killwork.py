@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from duework import Part
+from duework.db.migrate import kernel_steps
 from duework.kernel.engine import prune_round
 from duework.kernel.job import DAY
 from proof.shop import LINKS, START, Ack, Shop
@@ -190,9 +193,9 @@ def _check_prune(shop: Shop, acks: Acks) -> list[str]:
     if acks and left > 1:
         problems.append("it was pruned, and is there again")
     prune_round(shop.app.engine, 10)
-    rows = shop.rows()
-    if [row.payload for row in rows] != ['{"what":"fresh","filler":""}'] and len(rows) != 1:
-        problems.append(f"{len(rows)} jobs are left after the next round")
+    rest = [json.loads(row.payload)["what"] for row in shop.rows()]
+    if rest != ["fresh"]:
+        problems.append(f"{rest} are left after the next round")
     if shop.app.read("select key from duework_once"):
         problems.append("a key that was over is still taken")
     return problems
@@ -203,6 +206,7 @@ def _check_prune(shop: Shop, acks: Acks) -> list[str]:
 FIRST = (
     "create table old (id integer primary key, words text);\ninsert into old values (1, 'a b');\n"
 )
+_CREATES = re.compile(r"create (?:unique )?(?:table|index) (\w+)")
 SECOND = (
     "create table fresh (id integer primary key, word text);\n"
     "insert into fresh select id * 10, words from old;\ndrop table old;\n"
@@ -236,10 +240,13 @@ def _check_migrate(shop: Shop, acks: Acks) -> list[str]:
     _with_part(shop)
     if shop.app.read("select id, word from fresh") != [(10, "a b")]:
         problems.append("the part's rows were not moved once")
-    schema = shop.app.read("select sql from sqlite_schema where sql is not null order by name")
-    tables = {row.sql.split()[2] for row in schema if row.sql.lower().startswith("create table")}
-    if "old" in tables or len(schema) < 20:
-        problems.append(f"the schema has {len(schema)} parts")
+    kernel = " ".join(step.text for step in kernel_steps("sqlite").migrations)
+    wanted = {"effect", "duework_migration"} | set(_CREATES.findall(kernel + SECOND))
+    there = {
+        row.name for row in shop.app.read("select name from sqlite_schema where sql is not null")
+    }
+    if there != wanted:
+        problems.append(f"the schema differs in {sorted(there ^ wanted)}")
     return problems
 
 

@@ -12,6 +12,7 @@ written only by a full run of all of them; any other leaves its page in build/pr
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
@@ -166,13 +167,22 @@ def _in_a_process(
         result = None
     finally:
         limit.cancel()
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        code = process.wait()
+        code = _ended(process)
     return result or Result(seed=seed, violations=[f"the section ended without a result ({code})"])
 
 
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    """End it if it has not ended by itself; a moment to clear up after itself, and no longer."""
+    for last in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            os.killpg(process.pid, last)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=10)
+    return process.wait()
+
+
 def _child(name: str, scale: Scale, seed: int) -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     result = load(name).run(scale, seed)
     os.write(int(os.environ[WIRE]), (json.dumps({"result": asdict(result)}) + "\n").encode())
     return 0
