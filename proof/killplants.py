@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -76,10 +76,11 @@ def answered_before_the_commit(_shop: Shop, say: Ack) -> None:
 
 
 def rows_before_their_attempts(shop: Shop, _say: Ack) -> None:
-    def delete(tx: Tx, found: list[int]) -> None:
-        tx.query(Q.delete_jobs, {"ids": found})
+    def delete(tx: Tx, found: Mapping[int, int | None], *, now: int) -> None:  # noqa: ARG001
+        ids = list(found)
+        tx.query(Q.delete_jobs, {"ids": ids})
         tx.after_commit.append(
-            lambda: _apart(shop, lambda late: late.query(Q.delete_attempts, {"ids": found}))
+            lambda: _apart(shop, lambda late: late.query(Q.delete_attempts, {"ids": ids}))
         )
 
     jobs._delete = delete
@@ -102,8 +103,8 @@ def migration_recorded_apart(_shop: Shop, _say: Ack) -> None:
 def failure_counted_apart(shop: Shop, _say: Ack) -> None:
     real = settle._record
 
-    def record(tx: Tx, row: Any, ending: Any, **more: Any) -> None:
-        tx.after_commit.append(partial(_apart, shop, lambda late: real(late, row, ending, **more)))
+    def record(tx: Tx, row: Any, ending: Any, around: Any) -> None:
+        tx.after_commit.append(partial(_apart, shop, lambda late: real(late, row, ending, around)))
 
     settle._record = record
 
