@@ -9,121 +9,19 @@ follow. A failing seed is run again by `python -m proof.simulation SEED`, and gi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
-from duework.db.database import Retryable, Tx
-from duework.db.queries import Statement
-from duework.db.sqlite import SqliteDatabase
-from duework.kernel import claim, settle, worker
-from duework.kernel.keeper import Keeper
-from duework.kernel.turns import Turn, TurnResult
+from proof.plants import PLANTS
 from proof.section import Result, Scale, Section
 from proof.world import PATIENTLY, Folder, Outcome, run
 
 SEEDS = {"short": 25, "full": 4000}
 # How many seeds a planted bug may hide from.
 HIDING = 200
-Plant = Callable[[], contextlib.AbstractContextManager[Any]]
-
-
-def _changed(statement: Statement, old: str, new: str) -> Statement:
-    assert old in statement.sqlite, f"the statement has changed: {statement.name}"
-    text = statement.sqlite.replace(old, new)
-    return Statement(statement.name, text, statement.postgres, statement.names)
-
-
-def _no_fence() -> Any:
-    """Whoever settles is believed."""
-    return mock.patch.object(settle, "_still_ours", lambda *_: True)
-
-
-@contextlib.contextmanager
-def _effects_apart() -> Iterator[None]:
-    """Effects are committed, and then the ending is."""
-    ask = worker.Worker._ask
-
-    async def apart(self: Any, turn: Turn) -> TurnResult:
-        def effects(tx: Tx, endings: list[Any]) -> list[None]:
-            for ending in endings:
-                for effect in ending.effects:
-                    effect(tx)
-            return [None for _ in endings]
-
-        await self.engine.writer.acall(effects, list(turn.endings), patience=None)
-        bare = [ending.but(effects=()) for ending in turn.endings]
-        rest = Turn(bare, turn.want, turn.take_over, turn.dead, turn.excused, turn.progress)
-        return await ask(self, rest)
-
-    with mock.patch.object(worker.Worker, "_ask", apart):
-        yield
-
-
-def _endless_leases() -> Any:
-    """Nobody writes off what has ended."""
-    return mock.patch("duework.kernel.turns.recover", lambda *_, **__: [])
-
-
-def _same_fence() -> Any:
-    """A claim leaves the fence as it is."""
-    text = _changed(claim.Q.claim, "fence = fence + 1", "fence = max(fence, 1)")
-    return mock.patch.object(claim.Q, "claim", text)
-
-
-def _never_happened() -> Any:
-    """A commit whose answer was lost counts as one that did not happen."""
-
-    def refuse(_: Any, __: Any, error: Exception) -> None:
-        raise Retryable(f"the commit failed ({error})")
-
-    def after(self: SqliteDatabase, connection: Any, error: Exception) -> None:
-        self._drop_connections()
-        refuse(self, connection, error)
-
-    return mock.patch.object(SqliteDatabase, "_after_failed_commit", after)
-
-
-def _no_extension() -> Any:
-    """Leases are not kept."""
-    return mock.patch.object(Keeper, "_try_extend", lambda *_: True)
-
-
-def _no_limit() -> Any:
-    """Everybody counts only what they take themselves."""
-    empty = _changed(claim.Q.running, "where worker is not null", "where false")
-    return mock.patch.object(claim.Q, "running", empty)
-
-
-def _too_early() -> Any:
-    """What is put off may be claimed at once."""
-    text = _changed(claim.Q.claim, "due <= :now", "due <= :now + 600")
-    return mock.patch.object(claim.Q, "claim", text)
-
-
-def _disorder() -> Any:
-    """The last come is served first."""
-    text = _changed(claim.Q.claim, "order by due, id", "order by due desc, id desc")
-    return mock.patch.object(claim.Q, "claim", text)
-
-
-PLANTS: dict[str, Plant] = {
-    "a settle does not look at the fence": _no_fence,
-    "effects are committed apart from the ending": _effects_apart,
-    "a lease never ends": _endless_leases,
-    "a claim does not raise the fence": _same_fence,
-    "a lost answer is taken for a failed commit": _never_happened,
-    "leases are not extended": _no_extension,
-    "a limit counts only this process": _no_limit,
-    "a delay is not waited for": _too_early,
-    "a lane is claimed from its end": _disorder,
-}
 
 
 def _seeds(result: Result, folder: Folder, first: int, count: int) -> list[int]:
@@ -183,6 +81,8 @@ def _replay(result: Result, outcome: Outcome) -> None:
 
 def _plants(result: Result, folder: Folder, seeds: list[int]) -> None:
     for name, plant in PLANTS.items():
+        if "server" in name:
+            continue
         found = None
         with plant():
             for seed in seeds:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from duework import App, Fail, Run, Snooze, Task
@@ -136,11 +137,15 @@ known: dict[str, Any] = {}
 _hidden_ones: dict[str, Any] = {}
 
 
-def define(app: App, *, importable: bool = True) -> dict[str, Any]:
-    """Add all of them to an App; suspects of those that are importable get a process of their own."""
+def define(
+    app: App, *, importable: bool = True, only: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Add all of them, or some, to an App; suspects of those that are importable get a process of their own."""
     found = {}
     for function in FUNCTIONS:
         name = function.__name__
+        if only and name not in only:
+            continue
         if not importable and name in _hidden_ones:
             # Reading signatures takes longer than all that a simulated node does.
             app.registry.add(_hidden_ones[name])
@@ -157,6 +162,29 @@ def define(app: App, *, importable: bool = True) -> dict[str, Any]:
     app.queue(NARROW, concurrency=LIMIT)
     known.update(found)
     return found
+
+
+def draw(
+    rng: random.Random, n: int, lease: float
+) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """Some task, its arguments, and options of the enqueue; some run longer than a lease."""
+    name = rng.choice([function.__name__ for function in FUNCTIONS])
+    seconds = rng.choice([0.0, 0.1, 0.2 * lease, rng.uniform(0, 2 * lease)])
+    options: dict[str, Any] = {}
+    if rng.random() < 0.2:  # noqa: PLR2004 - a part of them
+        options["delay"] = rng.uniform(0, 4 * lease)
+    if rng.random() < 0.2:  # noqa: PLR2004
+        options["serial"] = f"s{rng.randrange(2)}"
+    if rng.random() < 0.3:  # noqa: PLR2004
+        options |= {"key": f"k{n}", "once": "forever"}
+    elif rng.random() < 0.2:  # noqa: PLR2004
+        options["priority"] = rng.randrange(3)
+    if name == "chain":
+        return name, (n, rng.randrange(3)), options
+    if name == "transfer":
+        source, target = rng.sample(range(ACCOUNTS), 2)
+        return name, (n, source, target, rng.randrange(100)), options
+    return name, (n, seconds), options
 
 
 def _hidden(function: Any) -> Any:

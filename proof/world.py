@@ -137,43 +137,24 @@ class Run:
 
     async def enqueue(self, node: Node) -> None:
         self.numbers += 1
-        name, arguments, options = self.drawn(self.numbers)
+        name, arguments, options = tasks.draw(self.rng, self.numbers, LEASE / 1000)
         op = Op(self.numbers, key=options.get("key"))
         self.ops.append(op)
-        call = node.tasks[name].using(**options)
+        call, unsure = node.tasks[name].using(**options), False
         while True:
             try:
                 job = await call.aenqueue(*arguments)
             except Unknown:
+                unsure = True
                 # With a key that is good for ever it may simply be repeated.
                 if "once" in options:
                     continue
             except Unavailable:
-                op.kind = "fail"
+                op.kind = "info" if unsure else "fail"
             else:
                 op.kind, op.job, op.existed = "ok", job.id, job.existed
             self.world.say(f"enqueue {op.n} {name} {op.kind} {op.job}")
             return
-
-    def drawn(self, n: int) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        rng = self.rng
-        name = rng.choice([f.__name__ for f in tasks.FUNCTIONS])
-        seconds = rng.choice([0.0, 0.1, 1.0, rng.uniform(0, 2 * LEASE / 1000)])
-        options: dict[str, Any] = {}
-        if rng.random() < 0.2:  # noqa: PLR2004 - a part of them
-            options["delay"] = rng.uniform(0, 20)
-        if rng.random() < 0.2:  # noqa: PLR2004
-            options["serial"] = f"s{rng.randrange(2)}"
-        if rng.random() < 0.3:  # noqa: PLR2004
-            options |= {"key": f"k{n}", "once": "forever"}
-        elif rng.random() < 0.2:  # noqa: PLR2004
-            options["priority"] = rng.randrange(3)
-        if name == "chain":
-            return name, (n, rng.randrange(3)), options
-        if name == "transfer":
-            source, target = rng.sample(range(tasks.ACCOUNTS), 2)
-            return name, (n, source, target, rng.randrange(100)), options
-        return name, (n, seconds), options
 
     async def cancel(self, node: Node) -> None:
         known = [op.job for op in self.ops if op.job is not None]

@@ -1,0 +1,84 @@
+"""PostgreSQL is stopped at once and started again, in a loop, under load.
+
+Workers and enqueuers live on. A COMMIT whose answer is lost with the server may or may not have happened;
+the engine looks for the mark that the transaction left. How often that was needed, and what was found, the
+programs note.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+from proof.section import Result, Scale, Section
+from proof.storms import Storm, counted, storm
+from tests.support.postgres import Server, server
+
+ROUNDS = {"short": 3, "full": 150}
+DRAINED_WITHIN = 180.0
+
+
+def _restart(this: Storm, own: Server) -> None:
+    this.look()
+    own.stop("immediate")
+    this.faults["immediate stops"] += 1
+    time.sleep(this.rng.uniform(0, 0.5))
+    own.start()
+
+
+def _one(result: Result, own: Server, name: str, rounds: int, **env: str) -> list[str]:
+    """The violations; the rest goes into the result."""
+    with storm(own.create_database(name), result.seed, **env) as this:
+        workers = [this.start() for _ in range(2)]
+        for _ in range(3):
+            this.load(0.02)
+        this.begun()
+        for _ in range(rounds):
+            time.sleep(this.rng.uniform(0.2, 1.5))
+            _restart(this, own)
+        this.quiet()
+        violations = []
+        if not this.drained(DRAINED_WITHIN):
+            violations.append(f"{this.open_jobs()} jobs did not end")
+        if any(worker.poll() is not None for worker in workers):
+            violations.append("a worker gave up")
+        history, more = this.judge()
+        decided = Counter(n["found"] for n in history.notes if n["what"] == "decided")
+        result.counts |= counted(history, this.faults)
+        result.counts |= {
+            "commits without an answer": sum(decided.values()),
+            "of these found to have happened": decided["happened"],
+            "of these found not to": decided["did not happen"],
+            "of these left unknown": decided["unknown"],
+        }
+    return [*violations, *more]
+
+
+def restarts(scale: Scale, seed: int) -> Result:
+    """Restart under load; then the same with a bug."""
+    result = Result(seed)
+    with server() as own:
+        result.violations += _one(result, own, "restarts", ROUNDS[scale])
+        counts = dict(result.counts)
+        if scale == "full":
+            plant = "a lost answer of the server is taken for a failed commit"
+            tries = [_one(result, own, f"planted{n}", 40, PROOF_PLANT=plant) for n in range(3)]
+            result.planted[plant] = any(tries)
+            result.counts = counts
+    full = scale == "full"
+    result.floors = {
+        "jobs acknowledged": 5000 if full else 20,
+        "jobs done": 2000 if full else 5,
+        "immediate stops": ROUNDS[scale],
+        **({"commits without an answer": 5} if full else {}),
+    }
+    return result
+
+
+SECTION = Section(
+    "postgres",
+    "PostgreSQL stopped at once and restarted under load",
+    "No acknowledged job is lost and no effect happens twice when the server is stopped with"
+    " `immediate` and recovers, also where the answer to a COMMIT was lost; workers need no restart.",
+    restarts,
+)
