@@ -55,7 +55,11 @@ WRITER = {
     "lock_timeout": "10s",
     "idle_in_transaction_session_timeout": "10s",
 }
-READER = {"statement_timeout": WRITER["statement_timeout"]}
+# Between two reads of one view may lie some thinking; a client that was cut off in there is gone.
+READER = {
+    "statement_timeout": WRITER["statement_timeout"],
+    "idle_in_transaction_session_timeout": "60s",
+}
 REPORTED = ["server_version", "fsync", "synchronous_commit", "full_page_writes"]
 
 _BEGIN = b"begin isolation level read committed"
