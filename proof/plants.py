@@ -17,6 +17,7 @@ from duework.db.queries import Statement
 from duework.db.sqlite import SqliteDatabase
 from duework.kernel import claim, settle, worker
 from duework.kernel.keeper import Keeper
+from duework.kernel.tasks import Registry
 from duework.kernel.turns import Turn, TurnResult
 
 Plant = Callable[[], contextlib.AbstractContextManager[Any]]
@@ -110,6 +111,20 @@ def _disorder() -> Any:
     return mock.patch.object(claim.Q, "claim", text)
 
 
+def _greedy() -> Any:
+    """Whatever its task is called, it is claimed."""
+
+    class Anything(dict[str, str]):
+        def __contains__(self, _: object) -> bool:
+            return True
+
+        def __missing__(self, _: str) -> str:
+            return "async"
+
+    pools = Registry.pools
+    return mock.patch.object(Registry, "pools", lambda self: Anything(pools(self)))
+
+
 PLANTS: dict[str, Plant] = {
     "a settle does not look at the fence": _no_fence,
     "effects are committed apart from the ending": _effects_apart,
@@ -121,4 +136,5 @@ PLANTS: dict[str, Plant] = {
     "a limit counts only this process": _no_limit,
     "a delay is not waited for": _too_early,
     "a lane is claimed from its end": _disorder,
+    "a worker takes what it does not know": _greedy,
 }

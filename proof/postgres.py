@@ -10,10 +10,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 
+from duework import App
+from proof import tasks
+from proof.plants import PLANTS
 from proof.section import Result, Scale, Section
 from proof.storms import Storm, counted, storm
 from tests.support.postgres import Server, server
+from tests.support.proxy import proxy
 
+PLANT = "a lost answer of the server is taken for a failed commit"
 ROUNDS = {"short": 3, "full": 150}
 DRAINED_WITHIN = 180.0
 
@@ -54,16 +59,34 @@ def _one(result: Result, own: Server, name: str, rounds: int, **env: str) -> lis
     return [*violations, *more]
 
 
+def _jobs_after_a_cut(url: str) -> int:
+    """How many jobs there are after one was enqueued, and the answer to its COMMIT was lost."""
+    with proxy(url) as between:
+        app = App(between.url)
+        try:
+            plain = tasks.define(app)["plain"]
+            app.paused()
+            between.cut_at("after commit")
+            plain.enqueue(1, 0.0)
+            assert between.cuts == 1, "it was cut"
+            return len(app.jobs(task="plain"))
+        finally:
+            app.close()
+
+
 def restarts(scale: Scale, seed: int) -> Result:
     """Restart under load; then the same with a bug."""
     result = Result(seed)
     with server() as own:
         result.violations += _one(result, own, "restarts", ROUNDS[scale])
         counts = dict(result.counts)
+        if _jobs_after_a_cut(own.create_database("cut")) != 1:
+            result.violations.append("a job is there twice after the answer to its COMMIT was lost")
+        with PLANTS[PLANT]():
+            result.planted[PLANT] = _jobs_after_a_cut(own.create_database("planted")) != 1
         if scale == "full":
-            plant = "a lost answer of the server is taken for a failed commit"
-            tries = [_one(result, own, f"planted{n}", 40, PROOF_PLANT=plant) for n in range(3)]
-            result.planted[plant] = any(tries)
+            tries = [_one(result, own, f"planted{n}", 40, PROOF_PLANT=PLANT) for n in range(3)]
+            result.planted[f"{PLANT}, under load"] = any(tries)
             result.counts = counts
     full = scale == "full"
     result.floors = {

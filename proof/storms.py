@@ -177,6 +177,11 @@ class Storm:
         )
         return [] if done.returncode == 0 else [f"verify: {done.stdout or done.stderr}"[:500]]
 
+    def told(self, words: str) -> int:
+        """How many lines of all logs say so."""
+        logs = [path.read_text(errors="replace") for path in self.folder.glob("log-*")]
+        return sum(words in line for log in logs for line in log.splitlines())
+
     def seen_wrong(self) -> bool:
         """Whether the history so far breaks an invariant that also holds in the middle."""
         history = self.history()
