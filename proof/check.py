@@ -112,9 +112,7 @@ def _after_the_end(h: History) -> Iterator[str]:
             yield f"I6 job {change.job} was {change.was_state} and was claimed all the same"
         if change.was_state in {"done", "failed", "cancelled"} and change.state != change.was_state:
             yield f"I6 job {change.job} went from {change.was_state} to {change.state}"
-    starts = Counter(
-        (note["job"], note["fence"]) for note in h.notes if note["what"] == "start"
-    )
+    starts = Counter((note["job"], note["fence"]) for note in h.notes if note["what"] == "start")
     for (job, fence), count in starts.items():
         if (job, fence) not in claims:
             yield f"I6 job {job} ran with fence {fence}, which nobody was given"

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 from duework import App
 
-_COLUMNS = "job, task, key, was_state, was_fence, was_worker, was_due, state, fence, worker, due, lane"
+_COLUMNS = (
+    "job, task, key, was_state, was_fence, was_worker, was_due, state, fence, worker, due, lane"
+)
 _TABLE = """create table hist (seq {serial}, job bigint not null, task text, key text,
     was_state text, was_fence bigint, was_worker bigint, was_due bigint,
     state text, fence bigint, worker bigint, due bigint, lane bigint)"""

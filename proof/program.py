@@ -20,7 +20,9 @@ if (plant := os.environ.get("PROOF_PLANT")) is not None:
     PLANTS[plant]().__enter__()
 
 app = App(lease=LEASE, grace="2s", concurrency=int(os.environ.get("PROOF_SLOTS", "4")), processes=1)
-tasks.define(app, only=os.environ.get("PROOF_TASKS", "").split(",") if "PROOF_TASKS" in os.environ else ())
+tasks.define(
+    app, only=os.environ.get("PROOF_TASKS", "").split(",") if "PROOF_TASKS" in os.environ else ()
+)
 
 _decide = PostgresDatabase._decide
 

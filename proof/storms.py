@@ -173,7 +173,13 @@ class Storm:
         """`duework verify`, as an operator runs it."""
         command = [sys.executable, "-m", "duework", "verify", "--full", "--json"]
         done = subprocess.run(
-            command, cwd=ROOT, env=self._env, capture_output=True, text=True, check=False, timeout=300
+            command,
+            cwd=ROOT,
+            env=self._env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
         )
         return [] if done.returncode == 0 else [f"verify: {done.stdout or done.stderr}"[:500]]
 

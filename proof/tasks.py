@@ -137,9 +137,7 @@ known: dict[str, Any] = {}
 _hidden_ones: dict[str, Any] = {}
 
 
-def define(
-    app: App, *, importable: bool = True, only: Sequence[str] = ()
-) -> dict[str, Any]:
+def define(app: App, *, importable: bool = True, only: Sequence[str] = ()) -> dict[str, Any]:
     """Add all of them, or some, to an App; suspects of those that are importable get a process of their own."""
     found = {}
     for function in FUNCTIONS:
@@ -164,9 +162,7 @@ def define(
     return found
 
 
-def draw(
-    rng: random.Random, n: int, lease: float
-) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+def draw(rng: random.Random, n: int, lease: float) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
     """Some task, its arguments, and options of the enqueue; some run longer than a lease."""
     name = rng.choice([function.__name__ for function in FUNCTIONS])
     seconds = rng.choice([0.0, 0.1, 0.2 * lease, rng.uniform(0, 2 * lease)])
