@@ -138,10 +138,10 @@ def _reasons(h: History) -> Iterator[str]:
 def _retries(h: History) -> Iterator[str]:
     failures: Counter[int] = Counter()
     alone: Counter[int] = Counter()
-    for (job, _), (outcome, _) in h.attempts.items():
-        failures[job] += outcome in {"retry", "failed"}
+    for (number, _), (outcome, _) in h.attempts.items():
+        failures[number] += outcome in {"retry", "failed"}
         # A charge that was taken back after the job had settled is a loss in the list only.
-        alone[job] += outcome in {"crashed alone", "lost"}
+        alone[number] += outcome in {"crashed alone", "lost"}
     for job in h.jobs.values():
         if job.failures > RETRIES.get(job.task, 0) + 1:
             yield f"I8 {job.task} {job.id} failed {job.failures} times"

@@ -124,7 +124,7 @@ class Day:
 
 
 def _day(url: str, seed: int, steps: list[int]) -> tuple[Day, list[str]]:
-    rng = random.Random(seed)  # noqa: S311 - repeatable on purpose
+    rng = random.Random(seed)
     day = Day(url, rng)
     try:
         with mock.patch.object(tasks, "note", day.notes.append):
@@ -155,7 +155,7 @@ def set_clocks(scale: Scale, seed: int) -> Result:
                 f"{label}: leases held at a step": day.held,
             }
             result.floors |= {f"{label}: steps": len(steps), f"{label}: leases held at a step": 2}
-    with _file() as address, mock.patch.object(Steps, "steady", lambda _: None):
+    with _file() as address, mock.patch.object(Steps, "steady", return_value=None):
         result.planted["nobody notices that a clock was set"] = bool(_day(address, seed, [HOUR])[1])
     return result
 

@@ -27,7 +27,7 @@ def say(handle: int, **line: Any) -> None:
 
 def main() -> None:
     number, seed, pause = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
-    rng = random.Random(f"{seed} {number}")  # noqa: S311 - repeatable on purpose
+    rng = random.Random(f"{seed} {number}")
     handle = os.open(os.environ["OPS"], os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
     lease = float(program.LEASE.removesuffix("ms")) / 1000
     for n in range(number * SHARE, (number + 1) * SHARE):
@@ -35,7 +35,7 @@ def main() -> None:
         say(handle, n=n, kind="info", key=options.get("key"))
         kind, job = ask(tasks.known[name].using(**options), arguments, repeat="once" in options)
         say(handle, n=n, kind=kind, key=options.get("key"), job=job)
-        if job is not None and rng.random() < 0.03:  # noqa: PLR2004 - now and then
+        if job is not None and rng.random() < 0.03:
             with suppress(Unavailable):
                 program.app.cancel(job)
         time.sleep(rng.expovariate(1 / pause))

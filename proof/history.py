@@ -172,7 +172,7 @@ def gather(app: App) -> History:
     }
     changes = [
         Change(*row)
-        for row in app.read(f"select seq, {_COLUMNS} from hist order by seq")  # noqa: S608 - ours
+        for row in app.read(f"select seq, {_COLUMNS} from hist order by seq")
         if row.state == "effect" or row.job in jobs
     ]
     attempts = {

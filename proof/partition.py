@@ -81,7 +81,7 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
 
 def _ip(*words: str) -> None:
     command = [shutil.which("ip") or "ip", *words]
-    subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - our own words
+    subprocess.run(command, check=True, capture_output=True)
 
 
 @contextmanager
@@ -158,8 +158,8 @@ def _rounds(this: Storm, over: Link, rounds: int, enough: Callable[[], bool]) ->
     far = this.start(prefix=over.prefix, DUEWORK_URL=over.url(this.url))
     this.load(0.03)
     near = this.start()
-    for worker in (far, near):
-        until(lambda pid=worker.pid: _held_beyond(this, pid), 60)
+    until(lambda: _held_beyond(this, far.pid), 60)
+    until(lambda: _held_beyond(this, near.pid), 60)
     for _ in range(rounds):
         until(lambda: _held_beyond(this, far.pid), 30)
         over.down()
@@ -168,7 +168,7 @@ def _rounds(this: Storm, over: Link, rounds: int, enough: Callable[[], bool]) ->
         taken = until(lambda: _held_beyond(this, far.pid) == 0, 60)
         this.faults["taken over"] += bool(taken)
         # In a long night also for so long that TCP gives up.
-        time.sleep(this.rng.uniform(0, (2 if rounds < 10 else 6) * LEASE_MS / 1000))  # noqa: PLR2004
+        time.sleep(this.rng.uniform(0, (2 if rounds < 10 else 6) * LEASE_MS / 1000))
         over.up()
         this.look()
         time.sleep(this.rng.uniform(0.5, 2))

@@ -15,8 +15,9 @@ from duework.db.database import Retryable, Tx
 from duework.db.postgres import PostgresDatabase
 from duework.db.queries import Statement
 from duework.db.sqlite import SqliteDatabase
-from duework.kernel import claim, settle, worker
+from duework.kernel import settle, worker
 from duework.kernel.keeper import Keeper
+from duework.kernel.lanes import Q
 from duework.kernel.tasks import Registry
 from duework.kernel.turns import Turn, TurnResult
 
@@ -31,7 +32,7 @@ def _changed(statement: Statement, old: str, new: str) -> Statement:
 
 def _no_fence() -> Any:
     """Whoever settles is believed."""
-    return mock.patch.object(settle, "_still_ours", lambda *_: True)
+    return mock.patch.object(settle, "_still_ours", return_value=True)
 
 
 @contextlib.contextmanager
@@ -57,13 +58,13 @@ def _effects_apart() -> Iterator[None]:
 
 def _endless_leases() -> Any:
     """Nobody writes off what has ended."""
-    return mock.patch("duework.kernel.turns.recover", lambda *_, **__: [])
+    return mock.patch("duework.kernel.turns.recover", return_value=[])
 
 
 def _same_fence() -> Any:
     """A claim leaves the fence as it is."""
-    text = _changed(claim.Q.claim, "fence = fence + 1", "fence = max(fence, 1)")
-    return mock.patch.object(claim.Q, "claim", text)
+    text = _changed(Q.claim, "fence = fence + 1", "fence = max(fence, 1)")
+    return mock.patch.object(Q, "claim", text)
 
 
 def _never_happened() -> Any:
@@ -90,25 +91,25 @@ def _server_never_happened() -> Any:
 
 def _no_extension() -> Any:
     """Leases are not kept."""
-    return mock.patch.object(Keeper, "_try_extend", lambda *_: True)
+    return mock.patch.object(Keeper, "_try_extend", return_value=True)
 
 
 def _no_limit() -> Any:
     """Everybody counts only what they take themselves."""
-    empty = _changed(claim.Q.running, "where worker is not null", "where false")
-    return mock.patch.object(claim.Q, "running", empty)
+    empty = _changed(Q.running, "where worker is not null", "where false")
+    return mock.patch.object(Q, "running", empty)
 
 
 def _too_early() -> Any:
     """What is put off may be claimed at once."""
-    text = _changed(claim.Q.claim, "due <= :now", "due <= :now + 600")
-    return mock.patch.object(claim.Q, "claim", text)
+    text = _changed(Q.claim, "due <= :now", "due <= :now + 600")
+    return mock.patch.object(Q, "claim", text)
 
 
 def _disorder() -> Any:
     """The last come is served first."""
-    text = _changed(claim.Q.claim, "order by due, id", "order by due desc, id desc")
-    return mock.patch.object(claim.Q, "claim", text)
+    text = _changed(Q.claim, "order by due, id", "order by due desc, id desc")
+    return mock.patch.object(Q, "claim", text)
 
 
 def _greedy() -> Any:

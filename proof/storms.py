@@ -36,7 +36,7 @@ class Storm:
 
     def __init__(self, url: str, folder: Path, seed: int, **env: str) -> None:
         self.url, self.folder, self.seed = url, folder, seed
-        self.rng = random.Random(seed)  # noqa: S311 - repeatable on purpose
+        self.rng = random.Random(seed)
         self.app = App(url)
         tasks.set_up(self.app)
         record(self.app)
@@ -151,7 +151,7 @@ class Storm:
         """Wait until nothing is open, with at least two workers."""
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:
-            while sum(worker.poll() is None for worker in self.workers) < 2:  # noqa: PLR2004
+            while sum(worker.poll() is None for worker in self.workers) < 2:
                 self.start()
             with suppress(Error):
                 if self.open_jobs() == 0:

@@ -896,5 +896,5 @@ def test_the_server_notices_that_a_client_was_cut_off_whatever_it_was_doing(
         own = connection.execute(show.encode()).fetchone()
 
     assert limit == "1min"
-    for idle_s, interval, count in (reader, user, own):
-        assert idle_s + interval * count < 15
+    for first, between, times in (reader, user, own):
+        assert first + between * times < 15
