@@ -25,7 +25,7 @@ from tests.support.postgres import Server, server
 from tests.support.proxy import proxy
 
 ROUNDS = {"short": 1, "full": 30}
-DRAINED_WITHIN = 180.0
+DRAINED_WITHIN = 90.0
 PLANT = "a settle does not look at the fence"
 
 

@@ -19,8 +19,8 @@ from tests.support.postgres import Server, server
 from tests.support.proxy import proxy
 
 PLANT = "a lost answer of the server is taken for a failed commit"
-ROUNDS = {"short": 3, "full": 150}
-DRAINED_WITHIN = 180.0
+ROUNDS = {"short": 2, "full": 150}
+DRAINED_WITHIN = 90.0
 
 
 def _restart(this: Storm, own: Server) -> None:
@@ -90,8 +90,8 @@ def restarts(scale: Scale, seed: int) -> Result:
             result.counts = counts
     full = scale == "full"
     result.floors = {
-        "jobs acknowledged": 5000 if full else 20,
-        "jobs done": 2000 if full else 5,
+        "jobs acknowledged": 500 if full else 10,
+        "jobs done": 300 if full else 3,
         "immediate stops": ROUNDS[scale],
         **({"commits without an answer": 5} if full else {}),
     }

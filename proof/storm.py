@@ -19,8 +19,8 @@ PLANTED = {
         "leases are not extended",
     ),
 }
-LEAST = {"short": 10, "full": 2000}
-DRAINED_WITHIN = 240.0
+LEAST = {"short": 10, "full": 500}
+DRAINED_WITHIN = 90.0
 
 
 def _rage(this: Storm, scale: Scale) -> None:
@@ -31,19 +31,20 @@ def _rage(this: Storm, scale: Scale) -> None:
     this.begun()
     end = time.monotonic() + SECONDS[scale]
     while time.monotonic() < end or not _enough(this, scale):
-        if time.monotonic() > end + 60:
+        if time.monotonic() > end + 90:
             break
         time.sleep(rng.uniform(0.05, 0.8))
         this.wake()
         this.look()
-        place = rng.randrange(len(workers))
+        worker = rng.choice(workers)
+        ready = this.at_work(worker)
         match rng.choice(["kill", "kill", "stop", "stop", "terminate", "load"]):
-            case "kill":
-                this.kill(workers[place])
-            case "stop" if workers[place].poll() is None:
-                this.stop(workers[place], rng.uniform(0.1, 2.5 * LEASE_MS / 1000))
-            case "terminate" if workers[place].poll() is None:
-                this.terminate(workers[place])
+            case "kill" if ready:
+                this.kill(worker)
+            case "stop" if ready:
+                this.stop(worker, rng.uniform(0.1, 2.5 * LEASE_MS / 1000))
+            case "terminate" if ready:
+                this.terminate(worker)
             case "load" if this.acknowledged() > LEAST[scale]:
                 load = rng.randrange(len(loads))
                 this.kill(loads[load], "enqueuer killed")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -56,7 +57,8 @@ class Storm:
         self.workers: list[subprocess.Popen[bytes]] = []
         self.enqueuers: list[subprocess.Popen[bytes]] = []
         self._stopped: dict[int, float] = {}
-        self._started = self._numbers = 0
+        self._started = self._numbers = self._read = 0
+        self._busy: set[int] = set()
         self.faults: Counter[str] = Counter()
         self.balances: list[int] = []
 
@@ -147,15 +149,27 @@ class Storm:
             enqueuer.wait()
         self.wake(everybody=True)
 
+    def at_work(self, process: subprocess.Popen[bytes]) -> bool:
+        """Whether it has begun a job: a busy machine takes its time to start a program."""
+        with self._runs.open() as runs:
+            runs.seek(self._read)
+            text = runs.read()
+        whole = text.rpartition("\n")[0]
+        self._read += len(whole)
+        self._busy.update(int(pid) for pid in re.findall(r'"pid": (\d+)', whole))
+        return process.poll() is None and process.pid in self._busy
+
     def drained(self, within: float) -> bool:
-        """Wait until nothing is open, with at least two workers."""
-        deadline = time.monotonic() + within
+        """Wait until nothing is open, with at least two workers; for as long as it gets less."""
+        deadline, least = time.monotonic() + within, sys.maxsize
         while time.monotonic() < deadline:
             while sum(worker.poll() is None for worker in self.workers) < 2:
                 self.start()
             with suppress(Error):
-                if self.open_jobs() == 0:
+                if (left := self.open_jobs()) == 0:
                     return True
+                if left < least:
+                    deadline, least = time.monotonic() + within, left
             time.sleep(0.2)
         return False
 

@@ -18,7 +18,7 @@ OLD = "plain,bare,flaky"
 SECONDS = {"short": 3.0, "full": 40.0}
 # What `duework run` ends with where the schema does not fit.
 REFUSED = 78
-DRAINED_WITHIN = 120.0
+DRAINED_WITHIN = 90.0
 PLANT = "a worker takes what it does not know"
 _AHEAD = """insert into duework_migration (part, number, name, compatible)
     select 'duework', max(number) + 1, 'of_the_future', {compatible}
