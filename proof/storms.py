@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from duework import App
+from duework import App, Job
 from duework.errors import Error
 from proof import tasks
 from proof.check import check
@@ -135,6 +135,9 @@ class Storm:
     def begun(self, within: float = 60) -> None:
         """Wait until jobs are acknowledged and run: processes take their time to start."""
         until(lambda: self.acknowledged() and self._runs.stat().st_size, within)
+
+    def settled(self, jobs: list[Job[Any]], within: float) -> bool:
+        return bool(until(lambda: all(job.refresh().state != "open" for job in jobs), within))
 
     def look(self) -> None:
         """Add up the accounts; the database may be away."""
