@@ -19,7 +19,7 @@ from proof import program, tasks
 
 # Numbers of one enqueuer; the next one starts behind them.
 SHARE = 100_000
-BACKLOG = 150
+BACKLOG = int(os.environ.get("PROOF_BACKLOG", "150"))
 
 
 def say(handle: int, **line: Any) -> None:
@@ -40,7 +40,7 @@ def main() -> None:
             with suppress(Unavailable):
                 program.app.cancel(job)
         time.sleep(rng.expovariate(1 / pause))
-        while n % 20 == 0 and backlog() > BACKLOG:
+        while n % 10 == 0 and backlog() > BACKLOG:
             # More work than the workers can do is no more of a storm, only longer.
             time.sleep(0.5)
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from duework.db.postgres_connect import SERVER
 from proof import tasks
 from proof.section import Result, Scale, Section
-from proof.storms import LEASE_MS, SLOTS, Storm, counted, storm, until
+from proof.storms import BACKLOG, LEASE_MS, SLOTS, Storm, counted, storm, until
 from tests.support.postgres import Server, server
 from tests.support.proxy import proxy
 
@@ -213,7 +213,7 @@ def cut(scale: Scale, seed: int) -> Result:
     result = Result(seed)
     with server() as own, link(own) as over:
         result.counts["cut by"] = over.kind
-        with storm(own.create_database("cut"), seed) as this:
+        with storm(own.create_database("cut"), seed, PROOF_BACKLOG=BACKLOG[scale]) as this:
             _rounds(this, over, ROUNDS[scale])
             this.quiet()
             if not this.drained(DRAINED_WITHIN):

@@ -14,7 +14,7 @@ from duework import App
 from proof import tasks
 from proof.plants import PLANTS
 from proof.section import Result, Scale, Section
-from proof.storms import Storm, counted, storm
+from proof.storms import BACKLOG, Storm, counted, storm
 from tests.support.postgres import Server, server
 from tests.support.proxy import proxy
 
@@ -78,7 +78,9 @@ def restarts(scale: Scale, seed: int) -> Result:
     """Restart under load; then the same with a bug."""
     result = Result(seed)
     with server() as own:
-        result.violations += _one(result, own, "restarts", ROUNDS[scale])
+        result.violations += _one(
+            result, own, "restarts", ROUNDS[scale], PROOF_BACKLOG=BACKLOG[scale]
+        )
         counts = dict(result.counts)
         if _jobs_after_a_cut(own.create_database("cut")) != 1:
             result.violations.append("a job is there twice after the answer to its COMMIT was lost")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from proof.section import Result, Scale, Section
-from proof.storms import LEASE_MS, Storm, counted, storm
+from proof.storms import BACKLOG, LEASE_MS, Storm, counted, storm
 from tests.support.postgres import server
 
-SECONDS = {"short": 5.0, "full": 240.0}
+SECONDS = {"short": 3.0, "full": 240.0}
 # The planted ones are met on purpose: a storm of one kind, in which it must show.
 PLANTED = {
     "short": ("a settle does not look at the fence",),
@@ -60,7 +60,7 @@ def _enough(this: Storm, scale: Scale) -> bool:
 
 
 def _one(result: Result, url: str | None, label: str, scale: Scale) -> None:
-    with storm(url, result.seed) as this:
+    with storm(url, result.seed, PROOF_BACKLOG=BACKLOG[scale]) as this:
         _rage(this, scale)
         this.quiet()
         if not this.drained(DRAINED_WITHIN):

@@ -30,6 +30,8 @@ from proof.history import History, Op, gather, record, total
 ROOT = Path(__file__).resolve().parents[1]
 LEASE_MS = 1500
 SLOTS = 4
+# How much may wait before enqueuers hold back: what is left at the end takes time.
+BACKLOG = {"short": "20", "full": "150"}
 
 
 class Storm:

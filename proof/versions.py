@@ -11,11 +11,11 @@ import time
 from collections import Counter
 
 from proof.section import Result, Scale, Section
-from proof.storms import Storm, counted, storm, until
+from proof.storms import BACKLOG, Storm, counted, storm, until
 from tests.support.postgres import server
 
 OLD = "plain,bare,flaky"
-SECONDS = {"short": 3.0, "full": 40.0}
+SECONDS = {"short": 2.0, "full": 40.0}
 # What `duework run` ends with where the schema does not fit.
 REFUSED = 78
 DRAINED_WITHIN = 90.0
@@ -80,7 +80,7 @@ def _refused(this: Storm) -> list[str]:
 
 
 def _one(result: Result, url: str | None, label: str, scale: Scale) -> None:
-    with storm(url, result.seed) as this:
+    with storm(url, result.seed, PROOF_BACKLOG=BACKLOG[scale]) as this:
         wrong = _deploy(this, SECONDS[scale])
         wrong += _refused(this)
         history, violations = this.judge()
