@@ -15,7 +15,6 @@ PLANTED = {
     "full": (
         "a settle does not look at the fence",
         "a limit counts only this process",
-        "a claim does not raise the fence",
         "leases are not extended",
     ),
 }
