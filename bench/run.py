@@ -31,7 +31,7 @@ from bench.scenarios import peers
 
 SCENARIOS = (
     *("raw_sqlite", "raw_postgres", "enqueue", "drain", "latency", "idle", "backlog", "head"),
-    *("crowd", "kill", "snapshot", "batch", "schedules", "pace"),
+    *("crowd", "kill", "snapshot", "batch", "schedules", "pace", "objects"),
 )
 LEAST = 3
 

@@ -10,6 +10,7 @@ from duework.errors import (
     InvalidArguments,
     LeaseLost,
     NotFound,
+    ObjectTooLarge,
     PayloadTooLarge,
     SchemaMismatch,
     TaskNotFound,
@@ -38,6 +39,8 @@ from duework.shapes.chain import Chain, ChainPage, ChainProgress, End, Next, Pag
 from duework.shapes.channels import Channel, Sending
 from duework.shapes.deliveries import Delivery
 from duework.shapes.messages import OutboxMessage
+from duework.shapes.object_handle import ObjectHandle, ObjectInfo
+from duework.shapes.objects import DurableObject
 from duework.shapes.outboxes import Outbox, Postbox
 from duework.shapes.paces import PaceStatus
 from duework.shapes.schedule import Schedule
@@ -59,6 +62,7 @@ __all__ = [
     "Conflict",
     "DatabaseError",
     "Delivery",
+    "DurableObject",
     "End",
     "Error",
     "Exponential",
@@ -70,6 +74,9 @@ __all__ = [
     "LeaseLost",
     "Next",
     "NotFound",
+    "ObjectHandle",
+    "ObjectInfo",
+    "ObjectTooLarge",
     "Outbox",
     "OutboxMessage",
     "PaceStatus",

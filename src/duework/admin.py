@@ -17,6 +17,7 @@ from duework.kernel.checkup import Check, checkup
 from duework.kernel.engine import OWN_TASKS
 from duework.kernel.status import Status, status
 from duework.kernel.verify import Finding, verify
+from duework.shapes import object_store
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -124,7 +125,7 @@ class Admin:
     ) -> list[Finding]:
         """Check the invariants in one consistent view, read-only."""
         with self._app.engine.database.reading() as tx:
-            return verify(tx, full=full, tell=tell)
+            return [*verify(tx, full=full, tell=tell), *object_store.verify(tx)]
 
     # --- many jobs
 

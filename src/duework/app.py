@@ -41,6 +41,7 @@ from duework.part import Part, Tasks, define
 from duework.shapes.batches import Batches
 from duework.shapes.chain_tasks import ChainVerbs
 from duework.shapes.chains import Chains
+from duework.shapes.objects import Objects
 from duework.shapes.outboxes import OutboxDesk
 from duework.shapes.paces import Paces
 from duework.shapes.schedule import Schedules
@@ -56,7 +57,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, OutboxDesk, Paces):
+class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, OutboxDesk, Paces, Objects):
     """Durable work on one database."""
 
     def __init__(
@@ -91,6 +92,7 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, OutboxDesk, Paces):
         self._engine: Engine | None = None
         self._opening = threading.Lock()
         self._closed = False
+        Objects.__init__(self)
         self._add_housekeeping()
         self._adopt(chains := Chains())
         self._chains = chains
@@ -118,6 +120,7 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, OutboxDesk, Paces):
             self.registry.add(definition)
         for shape in part.shapes:
             self._adopt(shape)
+        part.bind_objects(self)
         if self._engine is not None:
             database = self._engine.database
             migrate.migrate(database, self.schema_steps(database.kind))
@@ -289,6 +292,7 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, OutboxDesk, Paces):
 
     def worker(self, queues: set[str] | None = None) -> Worker:
         """A worker for this process; `await worker.run()`."""
+        self.find_objects()
         engine = self.engine
         engine.database.reserve()
         self._arm_housekeeping(engine)

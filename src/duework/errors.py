@@ -3,6 +3,7 @@
     Error                     base; `code` is a stable slug for HTTP, the command line and logs
     ├── UsageError            the caller's mistake: bad arguments, unknown option, wrong thread
     │   ├── InvalidArguments  arguments that do not fit the task's signature
+    │   ├── ObjectTooLarge    a durable object over its limit, nothing was written
     │   ├── PayloadTooLarge   over the limit, nothing was written
     │   └── TaskNotFound      no task of that name in this process
     ├── NotFound              no such job, queue, …
@@ -42,6 +43,12 @@ class InvalidArguments(UsageError):
     """The arguments do not fit the task's signature; nothing was written."""
 
     code = "invalid_arguments"
+
+
+class ObjectTooLarge(UsageError):
+    """The database of a durable object is over the limit; nothing was written."""
+
+    code = "object_too_large"
 
 
 class PayloadTooLarge(UsageError):

@@ -11,6 +11,7 @@ from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
 from duework.shapes.chain_tasks import ChainDecorator
 from duework.shapes.deliveries import Deliveries
+from duework.shapes.objects import PartObjects
 from duework.shapes.outboxes import Outboxes
 from duework.shapes.scheduling import Declares
 from duework.shapes.shape import Shape
@@ -95,7 +96,7 @@ def define(function: Callable[..., Any], options: dict[str, Any], prefix: str = 
     return Definition(prefix + name, function, policy(chosen))
 
 
-class Part(Tasks):
+class Part(Tasks, PartObjects):
     """Tasks and tables under one name; `app.include(part)` brings them to life."""
 
     def __init__(self, name: str, tables: str | Path | None = None) -> None:

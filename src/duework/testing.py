@@ -192,6 +192,7 @@ class Harness:
         self._worker = None
         self._lost.append(worker.id)
         worker.abandon()
+        self.app.forget_objects()
         self._on_loop(_end_everything())
 
     # --- looking

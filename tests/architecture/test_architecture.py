@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "task": "handles kernel errors clock durations",
     "shapes": "task handles kernel db twins errors clock codec durations",
     "part": "task kernel shapes",
-    "admin": "handles kernel db twins errors clock durations",
+    "admin": "handles kernel shapes db twins errors clock durations",
     "verbs": "handles kernel twins errors",
     "app": "verbs admin part task handles shapes kernel twins db errors clock ids durations",
     "__init__": "app admin part task handles shapes kernel errors",
@@ -68,6 +68,8 @@ BORDERS = {
     "kernel/report.py": 1,  # an error whose text cannot be had
     "kernel/tasks.py": 1,  # annotations that cannot be read
     "kernel/worker.py": 2,  # a turn that failed for whatever reason
+    "shapes/object_cell.py": 1,  # a method of an object
+    "shapes/object_host.py": 4,  # a commit, a load or a method: whoever waits is told
     "shapes/schedule.py": 1,  # a check of the user's
     "shapes/channels.py": 2,  # a sender, in the event loop and in a thread
     "shapes/posting.py": 4,  # submit and poll, in the event loop and in a thread

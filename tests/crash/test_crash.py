@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from duework import Run
+from duework import DurableObject, Run
 from duework.db import migrate
 from duework.db.database import Tx
 from duework.db.urls import open_database
@@ -40,7 +40,8 @@ def h(harness: Harness) -> Harness:
 def forget(h: Harness) -> None:
     """Empty the database, and what the process remembers of it."""
     with h.app.transaction() as tx:
-        for table in ("job", "attempt", "once", "worker", "lane", "pause", "batch"):
+        kernel = ("job", "attempt", "once", "worker", "lane", "pause", "batch")
+        for table in (*kernel, "object", "object_page", "object_lease"):
             tx.write(f"delete from duework_{table}")
         tx.write("delete from effect")
     h.app.engine.lanes = Lanes()
@@ -348,6 +349,93 @@ def test_a_crash_while_a_crash_is_charged_charges_nobody_twice(h: Harness) -> No
             assert row.fence == len(charged) + 1
 
     at_every_point(h, lambda: begin_at(first), check, floor=25)
+
+
+# --- objects
+
+
+class Till(DurableObject):
+    """Takes sales one by one, and closes by an alarm, which opens it again once."""
+
+    note: Any = None
+
+    def open(self) -> None:
+        self.sql("create table if not exists sale (id integer primary key, what text)")
+
+    def sell(self, what: str) -> int:
+        self.sql("insert into sale (what) values (:what)", what=what)
+        self.set_alarm("1s")
+        self.enqueue(type(self).note, what)
+        return len(self.sold())
+
+    def close(self) -> None:
+        sold = self.sold()
+        if f"close {len(sold)}" not in sold:
+            self.sql("insert into sale (what) values (:what)", what=f"close {len(sold)}")
+        if len(sold) == 1:
+            self.set_alarm("1s")
+
+    def sold(self) -> list[str]:
+        return [row.what for row in self.sql("select what from sale order by id")]
+
+    async def alarm(self) -> None:
+        await self.run(self.close)
+
+
+def sound(h: Harness) -> None:
+    assert [each for each in h.app.admin.verify() if each.violations] == []
+
+
+def test_an_object_its_alarm_and_its_jobs_agree_whenever_the_process_is_lost(h: Harness) -> None:
+    @h.app.task
+    async def note(run: Run, what: str) -> None:
+        run.write(WRITE, job=run.job.id, what=what)
+
+    Till.note = note
+
+    def act(answered: list[str]) -> None:
+        for what in ("apple", "pear"):
+            h.app.object(Till, "x").sell(what).result()
+            answered.append(what)
+
+    def check(answered: list[str]) -> None:
+        sound(h)
+        sold = h.app.object(Till, "x").sold().result()
+        # What was answered is there; of what was not, all or nothing.
+        assert sold[: len(answered)] == answered
+        assert len(sold) - len(answered) in {0, 1}
+        alarms = h.app.read("select id from duework_job where task = 'Till.alarm'")
+        assert len(alarms) == (1 if sold else 0)
+        h.drain()
+        assert effects(h) == sold
+
+    in_every_call(h, list, act, check, floor=18)
+
+
+def test_an_alarm_is_rung_to_its_end_whenever_its_worker_is_lost(h: Harness) -> None:
+    @h.app.task
+    async def note(run: Run, what: str) -> None:
+        run.write(WRITE, job=run.job.id, what=what)
+
+    Till.note = note
+
+    def begin() -> None:
+        h.app.object(Till, "x").sell("apple").result()
+        h.drain()
+        h.clock.move_to(h.now + 1000)
+
+    def check(_: Any) -> None:
+        sound(h)
+        sold = h.app.object(Till, "x").sold().result()
+        # Rung at least once for each time it was set; at most once more for a lost process.
+        assert sold in (
+            ["apple", "close 1", "close 2"],
+            ["apple", "close 1", "close 2", "close 3"],
+        )
+        assert h.app.object(Till, "x").info().alarm is None
+        assert effects(h) == ["apple"]
+
+    at_every_point(h, begin, check, floor=20)
 
 
 # --- migrations

@@ -19,6 +19,7 @@ SHOWN = {
     "hello": "hello barbara",
     "outbox": "2 e-mails in the provider's books",
     "isolated": "killed by SIGKILL",
+    "objects": "left: ['12A']",
     "paces": "bob: two",
     "retries": "the page was empty",
     "schedules": "report for Sun 29 Mar 02:00 BST",

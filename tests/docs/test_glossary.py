@@ -37,6 +37,8 @@ WORDS = [
     "schedule",
     "slot",
     "fire",
+    "object",
+    "alarm",
 ]
 
 

@@ -13,6 +13,7 @@ from duework.cli.chains import chains
 from duework.cli.db import db
 from duework.cli.failed import failed
 from duework.cli.jobs import jobs
+from duework.cli.objects import objects
 from duework.cli.outboxes import outboxes
 from duework.cli.paces import paces
 from duework.cli.queues import queues
@@ -30,7 +31,7 @@ _CODES = "\n".join(
     cls=Cli,
     commands=[
         *(run, status, jobs, failed, queues, paces, batches, chains, schedules, outboxes),
-        *(verify, db),
+        *(objects, verify, db),
     ],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -1,0 +1,225 @@
+"""An object in memory: its private database, its instance, and what its calls ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from duework.db.image import PAGE, Image, changed
+from duework.db.writer import holding
+from duework.durations import Duration, Moment, milliseconds, moment
+from duework.errors import UsageError
+from duework.kernel.engine import Engine
+from duework.kernel.job import NewJob
+from duework.shapes.object_kind import Kind
+from duework.shapes.object_pages import packed, unpacked
+from duework.shapes.object_store import Alarm, Change, Loaded, Stored
+
+# What an open SQLite connection takes beside its pages, about.
+CONNECTION_BYTES = 150_000
+# Of the cache, for objects that are not open; and what such a one takes beside its pages, about.
+SHELF_SHARE = 4
+SHELVED_BYTES = 1000
+# Packing more than this when it has to make room would hold up whoever needs the room.
+SHELVED_PAGES = 64
+
+
+class Pending:
+    """A call that waits for its answer."""
+
+    __slots__ = ("args", "done", "error", "function", "future", "holder", "kwargs", "loop", "value")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        holder: int | None,
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.holder = holder
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.done: threading.Event | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.future: asyncio.Future[Any] | None = None
+
+
+class Cell:
+    """An object in memory: its database, its instance, and what its calls ask for."""
+
+    def __init__(self, kind: Kind, key: str, base: Loaded, engine: Engine, image: Image) -> None:
+        self.kind = kind
+        self.key = key
+        self.base = base
+        self._engine = engine
+        self.image = image
+        self._instance: Any = None
+        # Whether its pages may differ from the stored ones.
+        self.wrote = False
+        self.jobs: list[NewJob] = []
+        self.alarm: Alarm | None = None
+        self.deleted = False
+        self._new: list[NewJob | Alarm] = []
+        self._going = False
+
+    @property
+    def cost(self) -> int:
+        """Bytes of memory, about: SQLite has one copy of the pages, and we another."""
+        return 2 * len(self.base.pages) + CONNECTION_BYTES
+
+    def call(self, pending: Pending) -> None:
+        """Run one call as a transaction; a raise undoes all of it."""
+        pending.value = pending.error = None
+        self._new, self._going = [], False
+        token = holding.set(True)
+        try:
+            self.image.begin()
+            if self._instance is None:
+                self._open()
+            pending.value = pending.function(self._instance, *pending.args, **pending.kwargs)
+            self.wrote |= self.image.commit()
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+            pending.error = error
+            self.image.rollback()
+            # What the call may have left in attributes goes with it.
+            self._instance = None
+            return
+        finally:
+            holding.reset(token)
+        for each in self._new:
+            if isinstance(each, Alarm):
+                self.alarm = each
+            else:
+                self.jobs.append(each)
+        self.deleted = self._going
+
+    def _open(self) -> None:
+        """A new instance; its tables are made in the transaction of the first call."""
+        instance = self.kind.make(self.key, self)
+        instance.open()
+        if self._new or self._going:
+            raise UsageError("open() makes tables; jobs, alarms and delete are for methods")
+        self._instance = instance
+
+    def change(self, holder: int | None) -> Change | None:
+        """What is to be committed, if anything."""
+        base = self.base
+        if self.deleted:
+            return Change(
+                *(self.kind.name, self.key, base), jobs=self.jobs, delete=True, holder=holder
+            )
+        pages = None
+        count = len(base.pages) // PAGE
+        if self.wrote:
+            after = self.image.pages()
+            pages = changed(base.pages, after)
+            count = len(after) // PAGE
+            self._after = after
+        if not pages and not self.jobs and self.alarm is None:
+            self.wrote = False
+            return None
+        return Change(
+            *(self.kind.name, self.key, base, count, pages),
+            jobs=self.jobs,
+            alarm=self.alarm,
+            holder=holder,
+        )
+
+    def stored(self, answer: Stored) -> None:
+        """The commit has happened: this is what is stored now."""
+        pages = self._after if self.wrote else self.base.pages
+        self.base = Loaded(answer.id, answer.version, answer.alarm, pages)
+        self.wrote, self.jobs, self.alarm = False, [], None
+        self._after = b""
+
+    # --- what an instance asks for
+
+    def sql(self, text: str, values: dict[str, Any]) -> list[Any]:
+        return self.image.sql(text, values)
+
+    def set_alarm(self, after: Duration | None, at: Moment | None) -> None:
+        if self.kind.alarm is None:
+            raise UsageError(f"{self.kind.name} has no `async def alarm(self)` to be called")
+        if after is not None and at is None:
+            due = self._engine.clock.now() + milliseconds(after)
+        elif at is not None and after is None:
+            due = moment(at)
+        else:
+            raise UsageError("set_alarm takes a delay, such as '10s', or at=")
+        task = self.kind.alarm
+        payload = task.arguments.encode((self.key,), {})
+        self._new.append(Alarm(due, task.policy.queue, payload))
+
+    def clear_alarm(self) -> None:
+        self._new.append(Alarm(None))
+
+    def enqueue(self, task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        now = self._engine.clock.now()
+        self._new.append(task.using()._new_job(args, kwargs, now))  # noqa: SLF001 - ours
+
+    def delete(self) -> None:
+        self._going = True
+
+
+class Cache:
+    """Objects in memory that nobody uses at the moment, as many bytes of them as allowed.
+
+    Most of the bytes are for open ones. Those that had to make room stay as packed pages for a while,
+    which take a hundredth of that where they are small.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit - limit // SHELF_SHARE
+        self.bytes = 0
+        self._cells: OrderedDict[tuple[str, str], Cell] = OrderedDict()
+        self._shelf: OrderedDict[tuple[str, str], tuple[Loaded, list[bytes], int]] = OrderedDict()
+        self._shelf_limit = limit // SHELF_SHARE
+        self.shelf_bytes = 0
+
+    def take(self, kind: Kind, key: str) -> Cell | Loaded | None:
+        """The open object, or what is known of it; its version may be an old one."""
+        cell = self._cells.pop((kind.name, key), None)
+        if cell is not None:
+            self.bytes -= cell.cost
+            return cell
+        shelved = self._shelf.pop((kind.name, key), None)
+        if shelved is None:
+            return None
+        base, pages, size = shelved
+        self.shelf_bytes -= size
+        return Loaded(base.id, base.version, base.alarm, unpacked(pages))
+
+    def put(self, cell: Cell) -> list[Cell]:
+        """Keep it; returns those that have to be closed for it."""
+        self._cells[cell.kind.name, cell.key] = cell
+        self.bytes += cell.cost
+        gone = []
+        while self.bytes > self.limit:
+            _, oldest = self._cells.popitem(last=False)
+            self.bytes -= oldest.cost
+            gone.append(oldest)
+            self._put_away(oldest)
+        return gone
+
+    def _put_away(self, cell: Cell) -> None:
+        base = cell.base
+        if not base.id or len(base.pages) > SHELVED_PAGES * PAGE:
+            return
+        starts = range(0, len(base.pages), PAGE)
+        pages = [packed(base.pages[start : start + PAGE]) for start in starts]
+        size = sum(map(len, pages)) + SHELVED_BYTES
+        known = Loaded(base.id, base.version, base.alarm)
+        self._shelf[cell.kind.name, cell.key] = (known, pages, size)
+        self.shelf_bytes += size
+        while self.shelf_bytes > self._shelf_limit:
+            _, (_, _, size) = self._shelf.popitem(last=False)
+            self.shelf_bytes -= size
+
+    def __len__(self) -> int:
+        return len(self._cells)

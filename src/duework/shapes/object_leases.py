@@ -1,0 +1,160 @@
+"""Leases of async methods: one at a time per object, over all processes.
+
+In a process callers stand in a line, first come first served; the first of it takes the lease in the
+database, where the first of other processes' lines may be before it. A lease is extended by a thread,
+which a blocked event loop cannot stop, and which lives only while there is one to extend. If the
+process dies the lease ends by itself. A change made under a lease that was lost is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import msgspec
+
+from duework.db.database import Tx
+from duework.errors import DatabaseError, Error
+from duework.kernel.engine import Engine
+from duework.shapes import object_store as store
+from duework.shapes.object_store import Claim
+
+_FIRST_LOOK = 0.002
+_SLOWEST_LOOK = 0.05
+
+Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
+Name = tuple[str, str]
+
+
+class Leases:
+    """Those of one process."""
+
+    def __init__(self, engine: Engine, lease_ms: int) -> None:
+        self._engine = engine
+        self._lease_ms = lease_ms
+        self._lock = threading.Lock()
+        self._lines: dict[Name, deque[Waiter]] = {}
+        self._held: dict[Name, Claim] = {}
+        self._ended = threading.Event()
+        self._extending = False
+        # One object each, so that the writer can tell requests of the same verb.
+        self._take = self._take_verb
+        self._extend = self._extend_verb
+        self._drop = self._drop_verb
+
+    def _take_verb(self, tx: Tx, claims: list[Claim]) -> Sequence[bool]:
+        now = self._engine.clock.now()
+        until = now + self._lease_ms
+        dated = [msgspec.structs.replace(claim, until=until) for claim in claims]
+        return store.take_leases(tx, dated, now)
+
+    def _extend_verb(self, tx: Tx, claims: list[Claim]) -> Sequence[None]:
+        until = self._engine.clock.now() + self._lease_ms
+        dated = [msgspec.structs.replace(claim, until=until) for claim in claims]
+        store.extend_leases(tx, dated)
+        return [None for _ in claims]
+
+    @staticmethod
+    def _drop_verb(tx: Tx, claims: list[Claim]) -> Sequence[None]:
+        store.drop_leases(tx, claims)
+        return [None for _ in claims]
+
+    @asynccontextmanager
+    async def held(self, kind: str, key: str, holder: int, *, wait: bool) -> AsyncIterator[bool]:
+        """Hold the object; with False if another process has it and nobody wants to `wait`."""
+        claim = Claim(kind, key, holder)
+        await self._enter((kind, key))
+        try:
+            if not await self._taken(claim, wait=wait):
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                await self._dropped(claim)
+        finally:
+            self._leave((kind, key))
+
+    async def _taken(self, claim: Claim, *, wait: bool) -> bool:
+        delay = _FIRST_LOOK
+        while not (await self._engine.writer.acall(self._take, [claim]))[0]:
+            if not wait:
+                return False
+            await asyncio.sleep(delay)
+            delay = min(delay * 1.5, _SLOWEST_LOOK)
+        with self._lock:
+            self._held[claim.kind, claim.key] = claim
+            if not self._extending:
+                self._extending = True
+                self._ended.clear()
+                threading.Thread(
+                    target=self._keep, name="duework-object-leases", daemon=True
+                ).start()
+        return True
+
+    async def _dropped(self, claim: Claim) -> None:
+        with self._lock:
+            del self._held[claim.kind, claim.key]
+            if not self._held:
+                self._ended.set()
+        # If it cannot be given back now, it ends by itself.
+        with suppress(DatabaseError):
+            await self._engine.writer.acall(self._drop, [claim])
+
+    def _keep(self) -> None:
+        """Extend all that is held, three times per lease, while anything is."""
+        while True:
+            self._ended.wait(self._lease_ms / 3000)
+            with self._lock:
+                claims = list(self._held.values())
+                if not claims:
+                    self._extending = False
+                    return
+                self._ended.clear()
+            # A database that is away may be back before the lease has ended.
+            with suppress(Error):
+                self._engine.writer.call(self._extend, claims, first=True)
+
+    # --- the line of this process
+
+    async def _enter(self, name: Name) -> None:
+        loop = asyncio.get_running_loop()
+        mine: Waiter = (loop, loop.create_future())
+        with self._lock:
+            line = self._lines.get(name)
+            if line is None:
+                self._lines[name] = deque()
+                return
+            line.append(mine)
+        try:
+            await mine[1]
+        except asyncio.CancelledError:
+            with self._lock:
+                waiting = mine in line
+                if waiting:
+                    line.remove(mine)
+            if not waiting:
+                # It was our turn just now.
+                self._leave(name)
+            raise
+
+    def _leave(self, name: Name) -> None:
+        """Let in whoever is next, if their event loop is still there."""
+        while True:
+            with self._lock:
+                line = self._lines[name]
+                if not line:
+                    del self._lines[name]
+                    return
+                loop, turn = line.popleft()
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_grant, turn)
+                return
+
+
+def _grant(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)
