@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test quick check demo bench lock clean
+.PHONY: help install test quick check demo bench proof lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,11 @@ BENCH_ARGS ?=
 bench: install ## Measure it beside the raw databases and, unless PEERS=0, beside other libraries
 	$(BIN)/python -m bench.run $(if $(filter 0,$(PEERS)),--no-peers,--peers) $(BENCH_ARGS)
 
+PROOF_ARGS ?=
+
+proof: install ## Show what the engine survives, exhaustively, and write PROOF.md (takes an hour or more)
+	$(BIN)/python -m proof.run $(PROOF_ARGS)
+
 # Keeps the pins that still fit; `make lock LOCK_ARGS=--upgrade` moves all of them.
 LOCK_ARGS ?=
 LOCK = build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -62,4 +67,4 @@ lock: ## Pin the dependencies of pyproject.toml again, with hashes, in requireme
 
 clean: ## Remove .venv, caches and build output
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench proof -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
 Scale = Literal["short", "full"]
+
+# The descriptor on which a section that runs in a process of its own says how far it is.
+WIRE = "DUEWORK_PROOF_WIRE"
 
 
 @dataclass
@@ -23,6 +28,14 @@ class Result:
     violations: list[str] = field(default_factory=list)
     # What a weaker mode lost, what was not tried, and why.
     notes: list[str] = field(default_factory=list)
+    # What nobody should take from this section.
+    not_promised: list[str] = field(default_factory=list)
+
+    def count(self, name: str, more: int = 1) -> None:
+        """Add to a count."""
+        before = self.counts.get(name, 0)
+        assert isinstance(before, int), f"{name} is not a count"
+        self.counts[name] = before + more
 
     def problems(self) -> list[str]:
         """Why this section does not hold; empty if it does."""
@@ -46,3 +59,11 @@ class Section:
     # What is promised under this fault, in a sentence or two.
     promise: str
     run: Callable[[Scale, int], Result]
+
+
+def tell(what: str, done: int = 0, total: int = 0) -> None:
+    """Say how far a section is; heard by the runner, and by nobody in a test."""
+    wire = os.environ.get(WIRE)
+    if wire is not None:
+        line = json.dumps({"what": what, "done": done, "total": total}) + "\n"
+        os.write(int(wire), line.encode())

@@ -879,3 +879,22 @@ def test_importing_does_not_load_a_driver() -> None:
     )
 
     assert result.stdout.strip() == "False"
+
+
+def test_the_server_notices_that_a_client_was_cut_off_whatever_it_was_doing(
+    db: PostgresDatabase,
+) -> None:
+    names = ["tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count"]
+    show = "select " + ", ".join(f"current_setting('{name}')::int as {name}" for name in names)
+    idle = "select current_setting('idle_in_transaction_session_timeout') as t"
+
+    with db.reading() as tx:
+        reader, limit = tx.read(show)[0], tx.read(idle)[0].t
+    with db.transaction() as tx:
+        user = tx.read(show)[0]
+    with db.connect() as connection:
+        own = connection.execute(show.encode()).fetchone()
+
+    assert limit == "1min"
+    for first, between, times in (reader, user, own):
+        assert first + between * times < 15

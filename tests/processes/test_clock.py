@@ -12,6 +12,7 @@ from duework import App, Run
 from duework.clock import SystemClock
 from duework.db.urls import open_database
 from duework.kernel.facts import ClockStepped, Fact, LeaseRecovered, LeaseWasLost
+from tests.support.working import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -102,3 +103,46 @@ def test_a_host_whose_clock_is_wrong_from_the_start_goes_by_the_time_of_the_serv
     assert abs(app.now() - SystemClock().now() - expected) < 1000
     assert facts == [], "that is no step"
     database.close()
+
+
+def test_what_a_clock_puts_off_that_was_just_set_is_put_off_by_the_right_time(app: App) -> None:
+    """Before the worker's next turn, which would have noticed: a retry, and a job that follows."""
+    clock = app._clock  # noqa: SLF001 - as if the host's clock had been set
+    assert isinstance(clock, SystemClock)
+
+    @app.task
+    async def follows() -> None: ...
+
+    @app.task(retries=1, backoff="1m")
+    async def fails(run: Run) -> None:
+        clock.offset += HOUR if run.attempt == 1 else 0
+        raise ValueError
+
+    @app.task
+    async def goes_on(run: Run) -> None:
+        clock.offset += HOUR
+        run.enqueue(follows.using(delay="1m"))
+
+    def put_off(task: str) -> float:
+        rows = app.read(
+            "select due from duework_job where task = :task and state = 'open' and worker is null"
+            " order by id desc",
+            task=task,
+        )
+        return (rows[0].due - app.now()) / 1000 if rows else 0
+
+    async def main() -> None:
+        async with app.running():
+            await fails.aenqueue()
+            await asyncio.to_thread(eventually, lambda: put_off("fails") > 1)
+            assert 40 < put_off("fails") <= 61
+            await goes_on.aenqueue()
+            await asyncio.to_thread(eventually, lambda: put_off("follows") > 1)
+            assert 40 < put_off("follows") <= 61
+
+    asyncio.run(main())
+
+    with app.transaction() as tx:
+        clock.offset += HOUR
+        tx.enqueue(follows.using(delay="1m"))
+    assert 40 < put_off("follows") <= 61

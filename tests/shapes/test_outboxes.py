@@ -23,6 +23,7 @@ from duework import (
     Run,
     Sent,
     Throttled,
+    Tick,
     UsageError,
 )
 from duework.kernel.engine import PRUNE_TASK
@@ -620,3 +621,26 @@ def test_of_two_bodies_for_one_key_at_the_same_time_one_is_refused(harness: Harn
 
     assert isinstance(answers[0], Conflict)
     assert mail.counts()["queued"] == 1
+
+
+class Paced(Outbox[str]):
+    submit_pace = Tick(2, "10s")
+
+    async def submit(self, message: str, key: str) -> Sent:
+        return Sent()
+
+    async def poll(self, handle: str, message: str) -> Sent:
+        return Sent()
+
+
+def test_outboxes_of_one_class_have_each_their_own_pace(harness: Harness) -> None:
+    first, second = (harness.app.outbox(name, Paced()) for name in ("first", "second"))
+    first.enqueue_many(["a"] * 5)
+    second.enqueue_many(["b"] * 5)
+
+    harness.advance("9s")
+    early = first.counts()["sent"], second.counts()["sent"]
+    harness.advance("31s")
+
+    assert early == (2, 2)
+    assert (first.counts()["sent"], second.counts()["sent"]) == (5, 5)

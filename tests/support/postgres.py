@@ -115,7 +115,7 @@ def empty(dsn: str) -> None:
         for (name,) in tables.fetchall():
             verb = "delete from {}" if name.startswith("duework_") else "drop table {} cascade"
             if name != "duework_migration":
-                connection.execute(SQL(verb).format(Identifier(name)))  # type: ignore[arg-type]
+                connection.execute(SQL(verb).format(Identifier(name)))
         connection.execute("delete from duework_migration where part <> 'duework'")
 
 

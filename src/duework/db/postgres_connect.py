@@ -25,6 +25,14 @@ CONNECTING = {
     "tcp_user_timeout": 5000,
     "application_name": "duework",
 }
+# The same on the server's side, whose default is two hours: so long the transaction of a client that
+# was cut off would keep its locks, and its view of old rows from being cleared up.
+SERVER = {
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10s",
+}
 # The driver gives no code for a connection that was refused, only the server's words.
 ADVICE = {
     "password authentication failed": "check the user and the password in the URL",
@@ -51,9 +59,9 @@ def arguments(url: str, **settings: str) -> dict[str, Any]:
     if not all(port.isdigit() or not port for port in ports):
         raise UsageError(f"cannot read {redacted(url)!r}: a port is a number")
     # Of two settings of one name the last one holds.
-    own = "".join(f"-c {name}={value} " for name, value in settings.items())
+    own = "".join(f"-c {name}={value} " for name, value in {**SERVER, **settings}.items())
     options = own + str(given.get("options") or os.environ.get("PGOPTIONS", ""))
-    return {**CONNECTING, **given, **({"options": options} if options else {})}
+    return {**CONNECTING, **given, "options": options}
 
 
 def opened(kind: type[Connection], given: dict[str, Any], *, autocommit: bool = True) -> Connection:

@@ -43,6 +43,8 @@ class Keeper:
         self._lease_ms = lease_ms
         self._leases = leases
         self._lost = lost
+        self._every = lease_ms / 3000
+        self._last_success = self._next_turn = 0.0
         self._stop = threading.Event()
         self._extend: Callable[[Tx, list[list[tuple[int, int]]]], Sequence[list[int]]] = (
             self._extend_verb
@@ -72,26 +74,29 @@ class Keeper:
         return [list(extend(tx, leases, worker=self._worker, until=until)) for leases in groups]
 
     def _serve(self) -> None:
-        every = self._lease_ms / 3000
-        last_success = monotonic()
-        next_turn = monotonic() + every
-        while not self._stop.wait(min(0.25, every / 2)):
-            self.awake()
-            self._watch_loop()
-            leases = self._leases()
-            if not leases:
-                last_success = monotonic()
-            if monotonic() < next_turn:
-                continue
-            next_turn = monotonic() + every
-            # A lease counts from before the call, and nobody waits beyond the time to give up.
-            asked = monotonic()
-            give_up_at = last_success + GIVE_UP * self._lease_ms / 1000
-            if leases and self._try_extend(leases, max(0.0, min(every, give_up_at - asked))):
-                last_success = asked
-            if monotonic() >= give_up_at and last_success < asked:
-                self._lost(self._leases())
-                last_success = monotonic()
+        self._last_success = monotonic()
+        self._next_turn = monotonic() + self._every
+        while not self._stop.wait(min(0.25, self._every / 2)):
+            self._turn()
+
+    def _turn(self) -> None:
+        """What it does several times per lease, whatever thread that is done in."""
+        self.awake()
+        self._watch_loop()
+        leases = self._leases()
+        if not leases:
+            self._last_success = monotonic()
+        if monotonic() < self._next_turn:
+            return
+        self._next_turn = monotonic() + self._every
+        # A lease counts from before the call, and nobody waits beyond the time to give up.
+        asked = monotonic()
+        give_up_at = self._last_success + GIVE_UP * self._lease_ms / 1000
+        if leases and self._try_extend(leases, max(0.0, min(self._every, give_up_at - asked))):
+            self._last_success = asked
+        if monotonic() >= give_up_at and self._last_success < asked:
+            self._lost(self._leases())
+            self._last_success = monotonic()
 
     def _try_extend(self, leases: list[tuple[int, int]], seconds: float) -> bool:
         self._engine.steps.steady()

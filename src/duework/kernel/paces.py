@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar
+from copy import copy
+from typing import Any, ClassVar, Self
 
 from duework.clock import FOREVER
 from duework.durations import Duration, human, milliseconds
@@ -49,6 +50,14 @@ class Pace:
         self.name = name
         # Who writes down what this pace is told: (name, word, value).
         self.listeners: list[Callable[[Pace, str, Any], None]] = []
+
+    def own(self) -> Self:
+        """Itself if it has a name to be shared by, else another of the same terms."""
+        if self.name is not None:
+            return self
+        other = copy(self)
+        other.listeners = []
+        return other
 
     def terms(self) -> tuple[Any, ...]:
         """What two paces of one name must agree on."""

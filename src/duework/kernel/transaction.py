@@ -29,6 +29,7 @@ class Transaction:
 
     def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> Enqueued:
         """Enqueue a task, or `task.using(…)`, in this transaction."""
+        self._engine.steps.steady()
         job = task.using()._new_job(args, kwargs, self._engine.clock.now())  # noqa: SLF001 - ours
         return self._engine.enqueue(self._tx, [job])[0]
 

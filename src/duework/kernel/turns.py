@@ -103,6 +103,11 @@ class Turns:
 
     def _take_one(self, tx: Tx, turn: Turn) -> TurnResult:
         engine = self._engine
+        # Again, since it may have waited for this: no lease may be given, or written off, by a clock
+        # that was set meanwhile.
+        steps = engine.steps.last
+        engine.steps.steady()
+        take_over = turn.take_over and engine.steps.last == steps
         now = engine.clock.now()
         settled = settle(tx, turn.endings, now=now, lanes=engine.lanes, react=engine.react)
         if turn.excused:
@@ -123,7 +128,7 @@ class Turns:
             crashed=_verdicts(workers, self._process.id, turn.dead),
             immortal=engine.registry.immortal,
             dead=turn.dead,
-            take_over=turn.take_over,
+            take_over=take_over,
         )
         # Heard in the claim, which locks paces anyway: all of them at once, in one order.
         notes = self._notes(tx, settled)

@@ -51,6 +51,36 @@ select id from duework_job
 where fence < 0 or (worker is not null and fence < 1)
 limit :bound
 
+-- name: lease_ends
+-- Whoever holds it may be gone: nobody would ever take over.
+select id from duework_job
+where worker is not null and due >= :forever
+limit :bound
+
+-- name: held_is_not_over
+-- An attempt is written down when its lease ends; a second one by the same fence is a stale holder's.
+select j.id
+from duework_job j
+join duework_attempt a on a.job = j.id and a.fence = j.fence
+where j.worker is not null
+limit :bound
+
+-- name: failures_are_recorded
+-- More of them may be: a job that was revived counts from 0. A crash that was none stays in the list.
+select j.id
+from duework_job j
+where (j.failures > 0 or j.crashes > 0)
+  and (j.failures > (select count(*) from duework_attempt a
+                     where a.job = j.id and a.outcome in ('retry', 'failed'))
+       or j.crashes > (select count(*) from duework_attempt a
+                       where a.job = j.id and a.outcome in ('crashed alone', 'lost')))
+limit :bound
+
+-- name: settled_asks_nothing
+select id from duework_job
+where state <> 'open' and (again is not null or marked is not null)
+limit :bound
+
 -- name: attempt_of_job
 select a.job
 from duework_attempt a

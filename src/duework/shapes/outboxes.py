@@ -271,11 +271,12 @@ class Outboxes:
         post = Post(outbox, codec)
         common = {"timeout": outbox.timeout, "queue": outbox.queue, "keep": 0, "keep_failed": 0}
         check_count("retries", outbox.retries, 0)
-        submit = {"retries": outbox.retries, "backoff": outbox.backoff, **common}
-        poll = {"retries": FOR_EVER, "backoff": outbox.poll_every, **common}
+        submit: dict[str, Any] = {"retries": outbox.retries, "backoff": outbox.backoff, **common}
+        poll: dict[str, Any] = {"retries": FOR_EVER, "backoff": outbox.poll_every, **common}
         for options, pace in ((submit, outbox.submit_pace), (poll, outbox.poll_pace)):
             if pace is not None:
-                options["pace"] = pace
+                paces = pace if isinstance(pace, list | tuple) else [pace]
+                options["pace"] = [each.own() for each in paces]
         made = self._register(post.posting.submitter(), {**submit, "name": f"{name}.submit"})
         self._register(post.posting.poller(), {**poll, "name": f"{name}.poll"})
         post.posting.name = made.name.removesuffix(".submit")

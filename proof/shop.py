@@ -1,0 +1,222 @@
+"""The real engine on one SQLite file, worked by hand in a single thread.
+
+A `Shop` is an App in virtual time with tasks that write effects, enqueue what follows and fail at first.
+A `Hand` does what a worker's event loop does, with the worker's own verbs (`Turns`, `Runner`, `Ledger`
+and the group-commit writer), but one step after the other: so the n-th instruction, the n-th call of the
+file system and the n-th write are the same in every run, and a fault can be put at each of them.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from duework import App, Run
+from duework.clock import FOREVER, VirtualClock
+from duework.kernel import liveness
+from duework.kernel.claim import Want
+from duework.kernel.host import WorkerHost
+from duework.kernel.job import Claimed, Ending
+from duework.kernel.ledger import Ledger
+from duework.kernel.runner import Runner
+from duework.kernel.turns import Turn, TurnResult, Turns
+
+START = 1_800_000_000_000
+LINKS = 2
+EFFECT = "insert into effect (what, job, fence) values (:what, :job, :fence)"
+# Long enough that a row does not fit on a page.
+LONG = "x" * 6000
+
+# What was acknowledged to whoever asked, in order: ("enqueued", label), ("settled", job, fence, kind).
+Ack = Callable[..., None]
+
+
+def silent(*_: Any) -> None:
+    """Nobody is told."""
+
+
+class Shop:
+    """An App on one file, with tasks whose every effect can be counted."""
+
+    def __init__(self, path: Path, *, durability: str = "power", now: int = START) -> None:
+        self.path = path
+        self.app = App(f"sqlite:///{path}", durability=durability)
+        self.clock = VirtualClock(now)
+        self.app._clock = self.clock
+        self._add_tasks()
+
+    def _add_tasks(self) -> None:
+        # Functions inside a function cannot be imported, so a suspect runs here and in no other process.
+        app = self.app
+
+        @app.task(name="note", keep="1d")
+        def note(run: Run, what: str, filler: str = "") -> str:
+            """Leaves one row."""
+            run.write(EFFECT, what=what, job=run.job.id, fence=run.job.fence)
+            return what + filler
+
+        @app.task(name="link")
+        def link(run: Run, number: int, name: str = "link") -> int:
+            """Leaves a row and the next of its kind."""
+            run.write(EFFECT, what=f"{name} {number}", job=run.job.id, fence=run.job.fence)
+            if number < LINKS:
+                run.enqueue(link, number + 1, name)
+            return number
+
+        @app.task(name="flaky", retries=3, backoff=("1s",))
+        def flaky(run: Run, what: str) -> None:
+            """Leaves a row, but only in its second attempt."""
+            run.write(EFFECT, what=what, job=run.job.id, fence=run.job.fence)
+            if run.attempt == 1:
+                raise ValueError("the first attempt fails")
+
+        @link.settled
+        def react(tx: Any, job: Any, _outcome: str) -> None:
+            tx.write(EFFECT, what=f"reaction {job.id}", job=job.id, fence=0)
+
+        self.note, self.link, self.flaky = note, link, flaky
+
+    def again(self, path: Path, now: int) -> None:
+        """The same tasks for another file, or for the next process on this one."""
+        app = self.app
+        self.path, self.clock = path, VirtualClock(now)
+        app._url, app._clock, app._closed = f"sqlite:///{path}", self.clock, False
+        app._parts.clear()
+
+    def open(self) -> None:
+        """Open and migrate; the table of effects is the user's own."""
+        with self.app.transaction() as tx:
+            tx.write("create table if not exists effect (what text, job integer, fence integer)")
+
+    def hand(self) -> Hand:
+        return Hand(self)
+
+    def work(self, acked: Ack = silent) -> None:
+        """Be a worker until nothing is left that time would bring."""
+        hand = self.hand()
+        hand.work(acked)
+        hand.close()
+
+    def close(self) -> None:
+        self.app.close()
+
+    # --- looking
+
+    def rows(self) -> list[Any]:
+        return self.app.read("select * from duework_job order by id")
+
+    def effects(self) -> Counter[str]:
+        """How often each effect is there."""
+        return Counter(row.what for row in self.app.read("select what from effect"))
+
+    def findings(self) -> list[str]:
+        """What `duework verify --full` finds."""
+        return [
+            f"verify: {each.name}: {', '.join(each.sample)}"
+            for each in self.app.admin.verify(full=True)
+            if each.violations
+        ]
+
+
+class Hand:
+    """A worker's turns, taken one after the other in the caller's thread."""
+
+    def __init__(self, shop: Shop) -> None:
+        engine = shop.app.engine
+        self._shop = shop
+        self._engine = engine
+        self.id = secrets.randbits(62)
+        self._turns = Turns(engine, liveness.this_process(self.id, engine.clock.now()))
+        host = WorkerHost(engine, self.id, lambda: None)
+        self._runner = Runner(engine.registry, host, self.id, lambda: 0.5)
+        self._ledger = Ledger(16)
+        self._ledger.open(self.id)
+        # How long a turn waits for the database, in seconds; None is for ever, as a worker does.
+        self.patience: float | None = None
+        # What has ended and is not settled yet: kept when a turn fails, as a worker does.
+        self._endings: list[Ending] = []
+
+    def turn(self, endings: Sequence[Ending] = (), *, claim: bool = True) -> TurnResult:
+        """Settle what ended and claim what is due, in one transaction."""
+        want = None
+        dead: tuple[int, ...] = ()
+        if claim:
+            registry = self._engine.registry
+            want = Want(self.id, 15_000, registry.pools(), {"thread": 10}, alone=1)
+            dead = tuple(
+                each.id
+                for each in self._turns.look().workers
+                if each.id != self.id and liveness.verdict(each) in {"dead", "rebooted"}
+            )
+        turn = Turn(list(endings), want, take_over=True, dead=dead)
+        writer = self._engine.writer
+        return writer.call(self._turns.take, [turn], patience=self.patience, first=True)[0]
+
+    def attempt(self, job: Claimed) -> Ending:
+        """Run one job, as a pool would, and say how it ended."""
+        now = self._engine.clock.now()
+        attempt = self._runner.prepare(job, now=now, monotonic=monotonic())
+        if isinstance(attempt, Ending):
+            return attempt
+        place = self._ledger.start(job.id)
+        value, error = None, None
+        try:
+            value = attempt.task.function(attempt.run, *attempt.args, **attempt.kwargs)
+        except Exception as raised:  # noqa: BLE001 - whatever a task raises is its outcome
+            error = raised
+        self._ledger.finish(place)
+        return self._runner.conclude(attempt, value, error, now)
+
+    def work(self, acked: Ack = silent) -> None:
+        """Until nothing is left; if a turn fails it raises, and may be called again."""
+        for _ in range(1000):
+            result = self.turn(self._endings)
+            ended, self._endings = self._endings, []
+            for ending, written in zip(ended, result.settled, strict=True):
+                if written is not None:
+                    acked("settled", ending.id, ending.fence, written.kind)
+            assert result.claim is not None, "asked for"
+            self._endings = [self.attempt(job) for job in result.claim.jobs]
+            if not self._endings and not result.recovered:
+                if result.claim.next_due >= FOREVER:
+                    return
+                self._shop.clock.move_to(result.claim.next_due)
+        raise AssertionError("the work never ends")
+
+    def close(self) -> None:
+        self._engine.writer.call(self._turns.farewell, [Turn([])], patience=None)
+        self._ledger.close()
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A place for files that need not outlive the machine, and for what workers leave beside them."""
+    memory = Path("/dev/shm")  # noqa: S108 - its own folder in it is private
+    base = memory if os.access(memory, os.W_OK) else None
+    made = Path(tempfile.mkdtemp(prefix="duework-proof-", dir=base))
+    before = os.environ.get("XDG_RUNTIME_DIR")
+    os.environ["XDG_RUNTIME_DIR"] = str(made)
+    try:
+        yield made
+    finally:
+        if before is None:
+            del os.environ["XDG_RUNTIME_DIR"]
+        else:
+            os.environ["XDG_RUNTIME_DIR"] = before
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy a closed database; remove what an earlier one left beside the target."""
+    for rest in ("", "-wal", "-shm", "-journal"):
+        Path(f"{target}{rest}").unlink(missing_ok=True)
+    if source.exists():
+        shutil.copyfile(source, target)
