@@ -85,7 +85,7 @@ class Host:
         self._drivers = 0
         self._active = 0
         # When one of them last got on.
-        self._beat = 0.0
+        self._moved = 0.0
         # One object, so that the writer can tell requests of the same verb.
         self.commit: Callable[[Tx, list[Change]], Sequence[Stored]] = self._commit
 
@@ -167,7 +167,7 @@ class Host:
                         self._drivers -= 1
                         return
                 self._active += 1
-                self._beat = monotonic()
+                self._moved = monotonic()
                 self._stand_by()
             try:
                 self._drive([])
@@ -179,7 +179,7 @@ class Host:
         """Whether one more thread should run calls."""
         if not self._ready and not self._loaded:
             return False
-        return not self._active or monotonic() - self._beat > STUCK_SECONDS
+        return not self._active or monotonic() - self._moved > STUCK_SECONDS
 
     def _drive(self, lines: list[Line], own: threading.Event | None = None) -> None:
         """Run lines, commit, answer, and again for those that lost, until none is left.
@@ -208,9 +208,9 @@ class Host:
             for work in works:
                 self._run_calls(work)
             return
-        self._beat = monotonic()
-        until = self._beat + BATCH_SECONDS
-        while len(works) < BATCH and self._beat < until:
+        self._moved = monotonic()
+        until = self._moved + BATCH_SECONDS
+        while len(works) < BATCH and self._moved < until:
             # Loaded together, run one by one by whoever is free: a slow method holds up nobody else.
             lines = lines or ([] if self._loaded else self._more())
             if lines:
@@ -223,7 +223,7 @@ class Host:
                 return
             works.append(work)
             self._run_calls(work)
-            self._beat = monotonic()
+            self._moved = monotonic()
 
     def _more(self) -> list[Line]:
         """A few of the lines that wait."""
