@@ -27,7 +27,7 @@ from duework import (
     UsageError,
 )
 from duework.db.writer import Writer
-from duework.shapes import object_host, object_store
+from duework.shapes import object_cell, object_host, object_store
 from duework.shapes.object_cell import Pending
 from duework.testing import Harness, WorkerCrashed, doomed
 from tests.support.docs import environment
@@ -173,8 +173,8 @@ def test_only_pages_that_changed_are_written(app: App, monkeypatch: pytest.Monke
     ledger = app.object(Ledger, "x")
     ledger.fill(300).result()
     written: list[int] = []
-    packed = object_store.packed
-    monkeypatch.setattr(object_store, "packed", lambda page: written.append(1) or packed(page))
+    packed = object_cell.packed
+    monkeypatch.setattr(object_cell, "packed", lambda page: written.append(1) or packed(page))
 
     ledger.note(7).result()
 

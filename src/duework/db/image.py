@@ -8,6 +8,7 @@ opens and ends them.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
@@ -26,7 +27,6 @@ LIMIT = 64 * 2**20
 _BLOCK = 16 * PAGE
 _STATEMENTS = 32
 _SETUP = "pragma foreign_keys = on; pragma trusted_schema = off; pragma temp_store = memory"
-_BOUND = f"pragma max_page_count = {LIMIT // PAGE}"
 _REFUSED = {
     apsw.SQLITE_ATTACH: "ATTACH is refused inside an object: its database is its own",
     apsw.SQLITE_DETACH: "DETACH is refused inside an object: its database is its own",
@@ -100,6 +100,7 @@ class Image:
         # Not a method: the connection would hold on to this, and this to the connection.
         self._guard = _Guard()
         self._allow = partial(_allow, self._guard)
+        self._limit = ctypes.c_int64()
         self._connection = connection
         self.load(pages)
 
@@ -114,7 +115,9 @@ class Image:
             connection.authorizer = self._allow
             connection.set_last_insert_rowid(0)
             # A property of the pages, not of the connection.
-            connection.execute(_BOUND).fetchall()
+            self._limit.value = LIMIT
+            where = ctypes.addressof(self._limit)
+            connection.file_control("main", apsw.SQLITE_FCNTL_SIZE_LIMIT, where)
         except apsw.Error as error:
             connection.close(force=True)
             raise DatabaseError(f"the pages of an object are damaged: {error}") from error

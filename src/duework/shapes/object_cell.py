@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from duework.db.image import PAGE, Image, changed
@@ -16,15 +16,13 @@ from duework.kernel.engine import Engine
 from duework.kernel.job import NewJob
 from duework.shapes.object_kind import Kind
 from duework.shapes.object_pages import packed, unpacked
-from duework.shapes.object_store import Alarm, Change, Loaded, Stored
+from duework.shapes.object_store import SMALL, Alarm, Change, Loaded, Stored
 
 # What an open SQLite connection takes beside its pages, about.
 CONNECTION_BYTES = 150_000
 # Of the cache, for objects that are not open; and what such a one takes beside its pages, about.
 SHELF_SHARE = 4
 SHELVED_BYTES = 1000
-# Packing more than this when it has to make room would hold up whoever needs the room.
-SHELVED_PAGES = 64
 
 
 class Pending:
@@ -65,13 +63,15 @@ class Cell:
         self.jobs: list[NewJob] = []
         self.alarm: Alarm | None = None
         self.deleted = False
+        self._after = b""
+        self._after_stored: Sequence[bytes] = ()
         self._new: list[NewJob | Alarm] = []
         self._going = False
 
     @property
     def cost(self) -> int:
-        """Bytes of memory, about: SQLite has one copy of the pages, and we another."""
-        return 2 * len(self.base.pages) + CONNECTION_BYTES
+        """Bytes of memory, about: SQLite has one copy of the pages, we another, and one packed."""
+        return 3 * len(self.base.pages) + CONNECTION_BYTES
 
     def call(self, pending: Pending) -> None:
         """Run one call as a transaction; a raise undoes all of it."""
@@ -118,9 +118,10 @@ class Cell:
         count = len(base.pages) // PAGE
         if self.wrote:
             after = self.image.pages()
-            pages = changed(base.pages, after)
+            pages = [(number, packed(page)) for number, page in changed(base.pages, after)]
             count = len(after) // PAGE
             self._after = after
+            self._after_stored = _merged(base.stored, pages, count)
         if not pages and not self.jobs and self.alarm is None:
             self.wrote = False
             return None
@@ -133,10 +134,12 @@ class Cell:
 
     def stored(self, answer: Stored) -> None:
         """The commit has happened: this is what is stored now."""
-        pages = self._after if self.wrote else self.base.pages
-        self.base = Loaded(answer.id, answer.version, answer.alarm, pages)
+        pages, stored = self.base.pages, self.base.stored
+        if self.wrote:
+            pages, stored = self._after, self._after_stored
+        self.base = Loaded(answer.id, answer.version, answer.alarm, pages, stored)
         self.wrote, self.jobs, self.alarm = False, [], None
-        self._after = b""
+        self._after, self._after_stored = b"", ()
 
     # --- what an instance asks for
 
@@ -167,6 +170,22 @@ class Cell:
         self._going = True
 
 
+def _merged(
+    stored: Sequence[bytes], new: Sequence[tuple[int, bytes]], count: int
+) -> Sequence[bytes]:
+    """All packed pages, of an object that is small, or none."""
+    if count > SMALL:
+        return ()
+    pages = list(stored[:count])
+    for number, page in new:
+        if number > len(pages):
+            pages.append(page)
+        else:
+            pages[number - 1] = page
+    # One that was larger before has no packed copy to begin with.
+    return pages if len(pages) == count else ()
+
+
 class Cache:
     """Objects in memory that nobody uses at the moment, as many bytes of them as allowed.
 
@@ -178,7 +197,7 @@ class Cache:
         self.limit = limit - limit // SHELF_SHARE
         self.bytes = 0
         self._cells: OrderedDict[tuple[str, str], Cell] = OrderedDict()
-        self._shelf: OrderedDict[tuple[str, str], tuple[Loaded, list[bytes], int]] = OrderedDict()
+        self._shelf: OrderedDict[tuple[str, str], tuple[Loaded, int]] = OrderedDict()
         self._shelf_limit = limit // SHELF_SHARE
         self.shelf_bytes = 0
 
@@ -191,9 +210,9 @@ class Cache:
         shelved = self._shelf.pop((kind.name, key), None)
         if shelved is None:
             return None
-        base, pages, size = shelved
+        base, size = shelved
         self.shelf_bytes -= size
-        return Loaded(base.id, base.version, base.alarm, unpacked(pages))
+        return Loaded(base.id, base.version, base.alarm, unpacked(base.stored), base.stored)
 
     def put(self, cell: Cell) -> list[Cell]:
         """Keep it; returns those that have to be closed for it."""
@@ -209,16 +228,14 @@ class Cache:
 
     def _put_away(self, cell: Cell) -> None:
         base = cell.base
-        if not base.id or len(base.pages) > SHELVED_PAGES * PAGE:
+        if not base.stored:
             return
-        starts = range(0, len(base.pages), PAGE)
-        pages = [packed(base.pages[start : start + PAGE]) for start in starts]
-        size = sum(map(len, pages)) + SHELVED_BYTES
-        known = Loaded(base.id, base.version, base.alarm)
-        self._shelf[cell.kind.name, cell.key] = (known, pages, size)
+        size = sum(map(len, base.stored)) + SHELVED_BYTES
+        known = Loaded(base.id, base.version, base.alarm, stored=base.stored)
+        self._shelf[cell.kind.name, cell.key] = (known, size)
         self.shelf_bytes += size
         while self.shelf_bytes > self._shelf_limit:
-            _, (_, _, size) = self._shelf.popitem(last=False)
+            _, (_, size) = self._shelf.popitem(last=False)
             self.shelf_bytes -= size
 
     def __len__(self) -> int:

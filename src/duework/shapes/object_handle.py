@@ -14,7 +14,7 @@ from duework.clock import as_datetime
 from duework.errors import Conflict, NotFound, UsageError
 from duework.shapes import object_store as store
 from duework.shapes.object_kind import Kind
-from duework.shapes.object_pages import PAGE
+from duework.shapes.object_pages import PAGE, packed
 from duework.shapes.object_store import Change, Loaded
 from duework.twins import averb
 
@@ -187,9 +187,10 @@ class ObjectHandle:
 
         pages = from_file(Path(path))
         count = len(pages) // PAGE
+        new = [(number, packed(page)) for number, page in changed(b"", pages)]
 
         def change(base: Loaded) -> Change:
-            return Change(self._name, self.key, base, count, changed(b"", pages))
+            return Change(self._name, self.key, base, count, new)
 
         self._commit(change)
         return self.info()

@@ -28,15 +28,16 @@ from duework.shapes.object_cell import Cache, Cell, Pending
 from duework.shapes.object_kind import Kind
 from duework.shapes.object_store import Change, Loaded, Stored
 
-# Threads that run the calls of async code; more than one, since a commit and the next calls overlap.
-DRIVERS = 4
+# Threads that may run the calls of async code; more than one only while that one is stuck so long.
+DRIVERS = 8
+STUCK_SECONDS = 0.02
 IDLE_SECONDS = 5.0
 # A driver commits after so many objects or so much time, whichever comes first.
 BATCH = 64
 # So many lines are taken at a time, and loaded in one transaction.
 TOGETHER = 16
 IMAGES = 64
-BATCH_SECONDS = 0.004
+BATCH_SECONDS = 0.01
 LINE_CALLS = 200
 # After so many lost races a call waits a little before the next.
 PATIENT_TRIES = 3
@@ -82,7 +83,9 @@ class Host:
         # Connections that are open and of no object at the moment.
         self._images: list[Image] = []
         self._drivers = 0
-        self._idle = 0
+        self._active = 0
+        # When one of them last got on.
+        self._moved = 0.0
         # One object, so that the writer can tell requests of the same verb.
         self.commit: Callable[[Tx, list[Change]], Sequence[Stored]] = self._commit
 
@@ -136,29 +139,47 @@ class Host:
             return line
 
     def _hand_over(self, lines: list[Line]) -> None:
+        """Leave lines to our threads."""
         with self._lock:
             self._ready.extend(lines)
-            if self._idle:
+            self._stand_by()
+            if not self._active:
                 self._work.notify()
-            elif self._drivers < DRIVERS:
-                self._drivers += 1
-                thread = threading.Thread(
-                    target=self._serve, name=f"duework-objects-{self._drivers}", daemon=True
-                )
-                thread.start()
+
+    def _stand_by(self) -> None:
+        """See that a thread is there beside those that run calls; the caller has the lock."""
+        if self._drivers <= self._active and self._drivers < DRIVERS:
+            self._drivers += 1
+            name = f"duework-objects-{self._drivers}"
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def _serve(self) -> None:
-        """One of our threads: runs lines until there have been none for a while."""
+        """One of our threads. One runs calls, and another is ready to, should that one be stuck.
+
+        Two that run at once would only wait for each other: Python runs one of them at a time.
+        """
         while True:
             with self._lock:
-                while not self._ready and not self._loaded:
-                    self._idle += 1
-                    woken = self._work.wait(IDLE_SECONDS)
-                    self._idle -= 1
-                    if not woken and not self._ready and not self._loaded:
+                while not self._wanted():
+                    busy = self._active > 0
+                    woken = self._work.wait(STUCK_SECONDS if busy else IDLE_SECONDS)
+                    if not woken and not busy and not self._wanted():
                         self._drivers -= 1
                         return
-            self._drive([])
+                self._active += 1
+                self._moved = monotonic()
+                self._stand_by()
+            try:
+                self._drive([])
+            finally:
+                with self._lock:
+                    self._active -= 1
+
+    def _wanted(self) -> bool:
+        """Whether one more thread should run calls."""
+        if not self._ready and not self._loaded:
+            return False
+        return not self._active or monotonic() - self._moved > STUCK_SECONDS
 
     def _drive(self, lines: list[Line], own: threading.Event | None = None) -> None:
         """Run lines, commit, answer, and again for those that lost, until none is left.
@@ -171,9 +192,7 @@ class Host:
                 self._run(lines, works, others=own is None)
                 again = self._finish(works)
             except BaseException as error:  # noqa: BLE001 - whoever waits must be told
-                begun = {id(work.line) for work in works}
-                again = [line for line in lines if id(line) not in begun]
-                again += self._answer([(work, error) for work in works])
+                again = self._answer([(work, error) for work in works])
             if not again:
                 return
             if own is not None and own.is_set():
@@ -189,22 +208,22 @@ class Host:
             for work in works:
                 self._run_calls(work)
             return
-        until = monotonic() + BATCH_SECONDS
-        while len(works) < BATCH and monotonic() < until:
+        self._moved = monotonic()
+        until = self._moved + BATCH_SECONDS
+        while len(works) < BATCH and self._moved < until:
             # Loaded together, run one by one by whoever is free: a slow method holds up nobody else.
             lines = lines or ([] if self._loaded else self._more())
             if lines:
                 begun, lines = self._begun(lines), []
                 self._load(begun)
                 self._loaded.extend(begun)
-                if len(begun) > 1:
-                    self._hand_over([])
             try:
                 work = self._loaded.popleft()
             except IndexError:
                 return
             works.append(work)
             self._run_calls(work)
+            self._moved = monotonic()
 
     def _more(self) -> list[Line]:
         """A few of the lines that wait."""

@@ -20,9 +20,11 @@ from duework.kernel.engine import Engine
 from duework.kernel.job import Ending, Held, LaneName, NewJob
 from duework.kernel.settle import apply, held
 from duework.kernel.verify import BOUND, SAMPLE, Finding
-from duework.shapes.object_pages import PAGE, packed, unpacked
+from duework.shapes.object_pages import PAGE, unpacked
 
 S = load_statements("duework.shapes", "objects")
+# Pages of an object of which a process may keep a packed copy beside the open one.
+SMALL = 64
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -32,6 +34,8 @@ class Loaded(msgspec.Struct, frozen=True):
     version: int = 0
     alarm: int | None = None
     pages: bytes = b""
+    # The same as they are stored, of an object that is small.
+    stored: Sequence[bytes] = ()
 
 
 class Alarm(msgspec.Struct, frozen=True):
@@ -48,7 +52,7 @@ class Change(msgspec.Struct, frozen=True):
     kind: str
     key: str
     base: Loaded
-    # How many pages it has now, and those that are new; None leaves them as they are.
+    # How many pages it has now, and those that are new, packed; None leaves them as they are.
     count: int = 0
     pages: Sequence[tuple[int, bytes]] | None = None
     jobs: Sequence[NewJob] = ()
@@ -77,13 +81,14 @@ def load(tx: Tx, kind: str, key: str) -> Loaded:
     if not rows:
         return Loaded()
     identifier, version, count, alarm, _ = rows[0]
-    pages = unpacked([row[4] for row in rows]) if count else b""
+    stored = [row[4] for row in rows] if count else []
+    pages = unpacked(stored)
     if len(pages) != count * PAGE:
         raise DatabaseError(
             f"object {kind} {key} should have {count} pages and has {len(pages) / PAGE:g}:"
             " see `duework verify`"
         )
-    return Loaded(identifier, version, alarm, pages)
+    return Loaded(identifier, version, alarm, pages, stored if count <= SMALL else ())
 
 
 def find(tx: Tx, kind: str, key: str) -> Loaded:
@@ -182,7 +187,7 @@ def _write(tx: Tx, won: list[tuple[int, Change]], now: int) -> None:
     if old:
         count = [c.count if c.pages is not None else len(c.base.pages) // PAGE for _, c in old]
         tx.bulk(S.change, [(n, now, i) for n, (i, _) in zip(count, old, strict=True)])
-    pages = [(i, number, packed(page)) for i, c in in_order for number, page in c.pages or ()]
+    pages = [(i, number, page) for i, c in in_order for number, page in c.pages or ()]
     if pages:
         tx.bulk(S.write_pages, pages)
     gone = [(i, 0) for i, c in in_order if c.delete and i]
