@@ -186,7 +186,9 @@ class Bench:
     def notes(self, what: str = "", job: int | Job[Any] | None = None) -> list[Note]:
         wanted = job.id if isinstance(job, Job) else job
         found = []
-        for line in self._runs.read_text().splitlines():
+        # The last line may be on its way.
+        whole, _, _ = self._runs.read_text().rpartition("\n")
+        for line in whole.splitlines():
             name, number, pid, at, fence = line.split()
             each = Note(name, int(number), int(pid), float(at), int(fence))
             if name.startswith(what) and wanted in (None, each.job):
