@@ -64,6 +64,13 @@ def moment(when: Moment) -> int:
     return when
 
 
+def planned(now: int, delay: Duration | None, at: Moment | None) -> int:
+    """The time that one of the two means; now if neither is given."""
+    if at is not None:
+        return moment(at)
+    return now if delay is None else now + milliseconds(delay)
+
+
 def human(ms: int) -> str:
     """A short text of at most two units: '1h 5m', '12s', '250ms'."""
     if ms < _UNITS["s"]:

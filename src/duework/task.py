@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from duework.clock import FOREVER
-from duework.durations import Duration, Moment, milliseconds, moment
+from duework.durations import Duration, Moment, milliseconds, planned
 from duework.errors import InvalidArguments, UsageError
 from duework.handles import Job
 from duework.kernel.job import KEEP, Follow, LaneName, NewBatch, NewJob
@@ -120,11 +120,7 @@ class Using(Generic[P, R]):
     def _new(self, now: int, payloads: Iterable[str]) -> list[NewJob]:
         """The jobs of these payloads, all by the same options."""
         options = self._options
-        at = now
-        if options.at is not None:
-            at = moment(options.at)
-        elif options.delay is not None:
-            at = now + milliseconds(options.delay)
+        at = planned(now, options.delay, options.at)
         once = None
         if options.once is not None:
             once = FOREVER if options.once == "forever" else now + milliseconds(options.once)

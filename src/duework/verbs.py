@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duework.errors import NotFound
 from duework.handles import Attempt, Job
@@ -18,14 +18,13 @@ from duework.twins import averb
 class Verbs:
     """The part of App that needs no more than its engine."""
 
-    registry: Registry
+    if TYPE_CHECKING:
+        registry: Registry
 
-    @property
-    def engine(self) -> Engine:
-        raise NotImplementedError
+        @property
+        def engine(self) -> Engine: ...
 
-    def now(self) -> int:
-        raise NotImplementedError
+        def now(self) -> int: ...
 
     def job(self, identifier: int) -> Job[Any]:
         """The job as it is now; `NotFound` if there is none."""

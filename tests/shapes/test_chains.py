@@ -28,6 +28,7 @@ from duework import (
     UsageError,
     WaitTimeout,
 )
+from duework.kernel.engine import PRUNE_TASK
 from duework.kernel.job import Ending
 from duework.kernel.settle import held
 from duework.kernel.verify import verify
@@ -895,8 +896,9 @@ def test_finished_chains_are_deleted_after_their_retention_and_failed_ones_kept(
     source.before = lambda page: 1 / 0
     failed = source.chain.start(3)
     h.advance("8d")
-
     active = source.chain.start(4)
+
+    h.app.registry.find(PRUNE_TASK).function()
 
     assert [chain.id for chain in h.app.chains()] == [active.id, failed.id]
     assert done.pages() == []

@@ -535,3 +535,16 @@ def test_a_part_brings_its_paces(harness: Harness, log: Log) -> None:
 
     assert log.times == [0, 10_000]
     assert [pace.name for pace in harness.app.paces()] == ["streaks.check:tick"]
+
+
+def test_what_a_quota_was_told_is_not_lost_with_a_write_that_failed(harness: Harness) -> None:
+    quota = Quota("strava", windows={"15m": 100}, reserve=5)
+
+    @harness.app.task(pace=quota)
+    async def page() -> None: ...
+
+    with harness.app.transaction(), pytest.raises(UsageError):
+        quota.blocked("1m")
+    quota.saw(used=3, limit=100)
+
+    assert harness.app.pace("strava").blocked_until == harness.now + MINUTE

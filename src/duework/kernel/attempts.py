@@ -27,6 +27,8 @@ from duework.kernel.run import Host
 from duework.kernel.runner import Attempt, Runner, TimedOut, TooLate
 
 Lease = tuple[int, int]
+# The most jobs that are remembered as having come too late for their pace.
+LATE = 10_000
 
 
 class Attempts:
@@ -173,22 +175,29 @@ class Attempts:
             return self._runner.conclude(attempt, value, None, now)
         if isinstance(error, isolate.Crash):
             return self._runner.crashed(attempt, str(error), now)
-        released = isinstance(error, TooLate | isolate.NotHere)
-        if isinstance(error, TooLate):
-            self._late.add(attempt.job.id)
-        elif isinstance(error, isolate.NotHere):
-            # It needs its worker: from now on suspects of the task run there, one at a time.
-            self._engine.registry.at_home.add(attempt.job.task)
-        elif isinstance(error, asyncio.CancelledError):
-            if attempt.stopping is not None:
-                return self._runner.conclude(attempt, None, TimedOut(attempt.stopping), now)
-            # The whole program is being ended; that is no failure of the task.
-            released = self._main is not None and bool(self._main.cancelling())
-        if released:
+        if isinstance(error, asyncio.CancelledError) and attempt.stopping is not None:
+            return self._runner.conclude(attempt, None, TimedOut(attempt.stopping), now)
+        if error is not None and self._to_hand_back(attempt, error):
             return self._runner.release(attempt.job, now)
         if isinstance(value, Ending):
             return self._runner.complete(attempt, value, now)
         return self._runner.conclude(attempt, value, error, now)
+
+    def _to_hand_back(self, attempt: Attempt, error: BaseException) -> bool:
+        """Whether that is no failure of the task; and what to remember of it."""
+        if isinstance(error, TooLate):
+            if len(self._late) >= LATE:
+                # Others have claimed them since.
+                self._late.clear()
+            self._late.add(attempt.job.id)
+            return True
+        if isinstance(error, isolate.NotHere):
+            # It needs its worker: from now on suspects of the task run there, one at a time.
+            self._engine.registry.at_home.add(attempt.job.task)
+            return True
+        # The whole program is being ended.
+        ended = self._main is not None and bool(self._main.cancelling())
+        return isinstance(error, asyncio.CancelledError) and ended
 
     def _drop(self, attempt: Attempt) -> None:
         """It is over for us, whatever its code still does; its slot is free."""

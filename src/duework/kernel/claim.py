@@ -47,9 +47,9 @@ class Want:
     # Of tasks, and of queues.
     paces: tuple[Gates, Gates] = field(default_factory=lambda: ({}, {}))
 
-    def pool(self, lane: LaneName) -> str:
-        """The kind of slot that the lane's jobs run in."""
-        return "process" if lane.alone and lane.task in self.apart else self.pools[lane.task]
+    def pool(self, of: LaneName | Claimed) -> str:
+        """The kind of slot that a lane's jobs run in."""
+        return "process" if of.alone and of.task in self.apart else self.pools[of.task]
 
     def serves(self, lane: LaneName) -> bool:
         """Whether this process visits the lane at all."""
@@ -112,7 +112,7 @@ def claim(
     if fresh is not taken:
         # What was dropped or is too early has left its slot free, and may have released others.
         left = {job.id for job in fresh}
-        hungry.update(want.pools[job.task] for job in taken if job.id not in left)
+        hungry.update(want.pool(job) for job in taken if job.id not in left)
     # Behind the jobs that were taken there may be later ones.
     if paces.close() or short or kept is not taken:
         everything = lanes.all(tx, now)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from duework.clock import Clock, SystemClock
 from duework.db.database import Database, Tx
 from duework.db.writer import Writer
+from duework.errors import Error
 from duework.ids import Ids
 from duework.kernel import admission, batches, jobs, lanes
 from duework.kernel.admission import Change, Note
@@ -152,7 +153,13 @@ class Engine:
             return
         notes = self.registry.notes
         while notes:
-            self.writer.call(self.hear, [notes.popleft()])
+            note = notes.popleft()
+            try:
+                self.writer.call(self.hear, [note])
+            except Error:
+                # Whoever is told something next, or a worker, writes it down then.
+                notes.appendleft(note)
+                raise
 
     def change_pace(self, tx: Tx, wanted: list[tuple[str, str | None, Change]]) -> Sequence[None]:
         for name, kind, how in wanted:

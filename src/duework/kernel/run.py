@@ -121,7 +121,11 @@ class Run:
     def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> None:
         """Start a chain with the settle, or not at all. `chain` may be `chain.using(…)`."""
         begin = chain.using()._start_in(args, kwargs, self._host.now())  # noqa: SLF001 - ours
-        self._add(lambda tx: (begin(self._host.transaction(tx)), None)[1])
+
+        def effect(tx: Tx) -> None:
+            begin(self._host.transaction(tx))
+
+        self._add(effect)
 
     def schedule(self, task: Any, /, **options: Any) -> None:
         """Make or change a schedule with the settle, or not at all; options as `app.schedule`."""

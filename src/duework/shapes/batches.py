@@ -27,6 +27,7 @@ from duework.twins import averb
 if TYPE_CHECKING:
     from duework.app import App
     from duework.db.database import Tx
+    from duework.kernel.engine import Engine
 
 AnyTask = Task[..., Any, Any] | Using[..., Any]
 
@@ -184,11 +185,12 @@ def _view(row: tuple[Any, ...], app: Any, *, existed: bool = False) -> Batch:
 class Batches:
     """What an App can do with batches."""
 
-    engine: Any
+    if TYPE_CHECKING:
 
-    def now(self) -> int:
-        """The time, in milliseconds."""
-        raise NotImplementedError
+        @property
+        def engine(self) -> Engine: ...
+
+        def now(self) -> int: ...
 
     def batch(
         self,

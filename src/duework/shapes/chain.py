@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from duework.clock import monotonic, pause
+from duework.clock import pause
 from duework.codec import decode
 from duework.durations import Duration, milliseconds
 from duework.errors import Error, InvalidArguments, UsageError, WaitTimeout
+from duework.handles import looks
 from duework.kernel.job import phase
 from duework.kernel.run import Run
 from duework.twins import averb
@@ -30,7 +31,6 @@ Counts = dict[str, int | float]
 
 # An estimate may be wrong: only the end itself is 100.
 _NEARLY = 99.0
-_LOOK_SECONDS = 0.05
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -290,7 +290,7 @@ class Chain(msgspec.Struct, frozen=True):
 
     def wait(self, timeout: Duration | None = None) -> Chain:
         """Wait until it is not active; `WaitTimeout` if that takes longer."""
-        for delay in self._looks(timeout):
+        for delay in looks(timeout):
             chain = self.refresh()
             if chain.state != "active":
                 return chain
@@ -299,18 +299,12 @@ class Chain(msgspec.Struct, frozen=True):
 
     async def await_(self, timeout: Duration | None = None) -> Chain:  # noqa: ASYNC109 - as `wait`
         """The same for async code."""
-        for delay in self._looks(timeout):
+        for delay in looks(timeout):
             chain = await asyncio.to_thread(self.refresh)
             if chain.state != "active":
                 return chain
             await asyncio.sleep(delay)
         raise WaitTimeout(f"chain {self.id} is still active after {timeout}")
-
-    @staticmethod
-    def _looks(timeout: Duration | None) -> Iterator[float]:
-        deadline = None if timeout is None else monotonic() + milliseconds(timeout) / 1000
-        while deadline is None or monotonic() < deadline:
-            yield _LOOK_SECONDS
 
     def _of(self) -> App:
         if self._app is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 import msgspec
 
-from duework.durations import Duration, Moment, milliseconds, moment
+from duework.durations import Duration, Moment, milliseconds, planned
 from duework.errors import UsageError
 from duework.kernel.job import LaneName, NewJob
 from duework.kernel.outcomes import Cancel, Outcome
@@ -143,11 +143,7 @@ class ChainTask(Generic[P]):
             bound = self._signature.bind(*args, **kwargs)
             bound.apply_defaults()
             key = check_key(self._key.format(**bound.arguments))
-        at = now
-        if options.at is not None:
-            at = moment(options.at)
-        elif options.delay is not None:
-            at = now + milliseconds(options.delay)
+        at = planned(now, options.delay, options.at)
         policy = definition.policy
         priority = policy.priority if options.priority is None else options.priority
         lane = LaneName(options.queue or policy.queue, self.name, priority)

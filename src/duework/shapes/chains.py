@@ -25,7 +25,7 @@ from duework.kernel.report import describe, redact, storable
 from duework.kernel.settle import ERROR_LIMIT, THEIRS, held
 from duework.kernel.transaction import Transaction
 from duework.shapes.chain import Chain, ChainPage, Counts, End, Next, expected_of, page_of
-from duework.shapes.shape import Shape
+from duework.shapes.shape import CHUNK, Shape, in_chunks
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -36,8 +36,6 @@ C = load("duework.shapes", "chains")
 # The end of a page that found its chain stopped before it began.
 STOPPED = "its chain is not active"
 CURSOR_LIMIT = 64 * 1024
-# The most chains that are deleted with the start of one.
-PRUNED = 20
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -128,7 +126,6 @@ class Chains(Shape):
     def _start(self, tx: Tx, wanted: list[NewChain]) -> Sequence[Chain]:
         """Write chains with their first pages; one whose key is taken is answered with its holder."""
         engine = self._engine
-        self._prune(tx, engine.clock.now())
         answers: dict[int, Chain] = {}
         # Keys are taken in one order by everybody.
         for place in sorted(range(len(wanted)), key=lambda each: wanted[each].key or ""):
@@ -173,12 +170,17 @@ class Chains(Shape):
         job = NewJob(lane, chain.payload, at, owner=f"{self.kind}:{chain.id}")
         return self._engine.enqueue(tx, [job])[0].id
 
-    def _prune(self, tx: Tx, now: int) -> None:
-        """Delete a few chains whose retention has ended, each with all of its pages."""
-        over = [row[0] for row in tx.query(C.over, {"now": now, "wanted": PRUNED})]
+    def prune(self) -> None:
+        """Delete chains whose retention has ended, each with all of its pages."""
+        in_chunks(self._engine, self._delete_over)
+
+    def _delete_over(self, tx: Tx, items: list[None]) -> Sequence[int]:
+        values = {"now": self._engine.clock.now(), "wanted": CHUNK}
+        over = [row[0] for row in tx.query(C.over, values)]
         if over:
             tx.query(C.delete_pages, {"ids": over})
             tx.query(C.delete_chains, {"ids": over})
+        return [len(over) for _ in items]
 
     # --- a page has ended
 

@@ -33,7 +33,7 @@ from duework.shapes.channels import (
     sending,
     to_resend,
 )
-from duework.shapes.shape import Shape, doing
+from duework.shapes.shape import CHUNK, Shape, doing, in_chunks
 from duework.task import Task, Using
 from duework.twins import averb
 
@@ -51,8 +51,6 @@ P = ParamSpec("P")
 WATCH_MS = 600_000
 # Article 003: four attempts, after one, five and thirty minutes.
 DEFAULTS: dict[str, Any] = {"retries": 3, "backoff": ("1m", "5m", "30m")}
-# Rows that one transaction of the housekeeping looks at.
-CHUNK = 500
 
 
 class Delivery(Task[P, Any, Any]):
@@ -233,9 +231,7 @@ class Plan(Shape):
 
     def prune(self) -> None:
         """Delete the channels of deliveries that are gone."""
-        writer = self._engine.writer
-        while writer.call(self._look, [None], patience=None)[0] == CHUNK:
-            pass
+        in_chunks(self._engine, self._look)
 
     def _look(self, tx: Tx, items: list[None]) -> Sequence[int]:
         now, count = self._engine.clock.now(), 0
@@ -417,4 +413,6 @@ def _like(
         parameters=[first, *rest], return_annotation=inspect.Signature.empty
     )
     made.__doc__ = given.__doc__
+    # For messages; no fresh process could find it by its name.
+    made.__qualname__ = f"<{given.__qualname__}>"
     return made

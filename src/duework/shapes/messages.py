@@ -21,6 +21,7 @@ from duework.errors import Conflict, NotFound
 from duework.kernel.facts import MessageMoved
 from duework.kernel.job import KEEP, LaneName, NewJob
 from duework.kernel.report import storable
+from duework.shapes.shape import CHUNK, in_chunks
 from duework.twins import averb
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ O = load("duework.shapes", "outboxes")  # noqa: E741 - as Q, D and V
 # The owner of a job that submits or polls is `outbox:` and the message.
 KIND = "outbox"
 HOUR = 3_600_000
-CHUNK = 500
 # Counts for people stop here.
 BOUND = 10_000
 
@@ -169,9 +169,7 @@ class Desk:
 
     def prune(self) -> None:
         """Delete messages whose retention is over, and end those that nobody moves any more."""
-        writer = self._engine().writer
-        while writer.call(self._look, [None], patience=None)[0] == CHUNK:
-            pass
+        in_chunks(self._engine(), self._look)
 
     # --- inside a transaction
 

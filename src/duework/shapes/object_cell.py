@@ -10,7 +10,7 @@ from typing import Any
 
 from duework.db.image import PAGE, Image, changed
 from duework.db.writer import holding
-from duework.durations import Duration, Moment, milliseconds, moment
+from duework.durations import Duration, Moment, planned
 from duework.errors import UsageError
 from duework.kernel.engine import Engine
 from duework.kernel.job import NewJob
@@ -149,12 +149,9 @@ class Cell:
     def set_alarm(self, after: Duration | None, at: Moment | None) -> None:
         if self.kind.alarm is None:
             raise UsageError(f"{self.kind.name} has no `async def alarm(self)` to be called")
-        if after is not None and at is None:
-            due = self._engine.clock.now() + milliseconds(after)
-        elif at is not None and after is None:
-            due = moment(at)
-        else:
+        if (after is None) == (at is None):
             raise UsageError("set_alarm takes a delay, such as '10s', or at=")
+        due = planned(self._engine.clock.now(), after, at)
         task = self.kind.alarm
         payload = task.arguments.encode((self.key,), {})
         self._new.append(Alarm(due, task.policy.queue, payload))

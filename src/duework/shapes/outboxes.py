@@ -18,7 +18,7 @@ import msgspec
 
 from duework.codec import ArgumentCodec
 from duework.db.database import Tx
-from duework.durations import Duration, Moment, milliseconds, moment
+from duework.durations import Duration, Moment, planned
 from duework.errors import UsageError
 from duework.kernel.outcomes import LOST
 from duework.kernel.retry import Backoff, Exponential
@@ -135,11 +135,7 @@ class Posted(Generic[M]):
 
     def _new(self, message: M, now: int) -> NewMessage:
         options, box = self._options, self._box
-        at = now
-        if options.at is not None:
-            at = moment(options.at)
-        elif options.delay is not None:
-            at = now + milliseconds(options.delay)
+        at = planned(now, options.delay, options.at)
         stored = box.codec.encode((message,), {})
         key, lane = options.key, options.lane
         return NewMessage(box.name, key, stored, at, box.queue, options.priority, lane)

@@ -93,9 +93,10 @@ set state = 'queued', job = :job, round = round + :raised, handle = null, accept
 where id = :id
 
 -- name: hold
--- The other side asked us to slow down: none of its lanes admits anything before then.
+-- The other side asked us to slow down: none of its lanes admits anything before then, whatever a pace
+-- that they waited for hears meanwhile.
 update duework_lane
-set due = :until
+set due = :until, pace = null
 where id in (select id from duework_lane
              where task in (:submit, :poll) and due < :until
              order by id /*+ for update */)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duework.db.database import Tx
 from duework.errors import NotFound, UsageError
@@ -32,13 +32,13 @@ from duework.twins import averb
 class Declares:
     """What App and Part have in common: options of a schedule in the decorator of a task."""
 
-    def _register(
-        self, function: Callable[..., Any], options: dict[str, Any]
-    ) -> Task[..., Any, Any]:
-        raise NotImplementedError
+    if TYPE_CHECKING:
 
-    def _adopt(self, shape: Shape) -> None:
-        raise NotImplementedError
+        def _register(
+            self, function: Callable[..., Any], options: dict[str, Any]
+        ) -> Task[..., Any, Any]: ...
+
+        def _adopt(self, shape: Shape) -> None: ...
 
     def _define(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any, Any]:
         """Register a function, and its schedule if the options have one."""
@@ -52,14 +52,13 @@ class Declares:
 class Scheduling:
     """Schedules at run time, on an App."""
 
-    registry: Registry
+    if TYPE_CHECKING:
+        registry: Registry
 
-    @property
-    def engine(self) -> Engine:
-        raise NotImplementedError
+        @property
+        def engine(self) -> Engine: ...
 
-    def job(self, identifier: int) -> Job[Any]:
-        raise NotImplementedError
+        def job(self, identifier: int) -> Job[Any]: ...
 
     def schedule(
         self,

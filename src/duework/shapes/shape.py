@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from duework.app import App
     from duework.db.database import Tx, Values
     from duework.db.queries import Statement
+    from duework.kernel.engine import Engine
     from duework.kernel.job import Effect, Ending, Held
     from duework.kernel.transaction import Transaction
 
@@ -29,6 +32,16 @@ class Shape:
 
     def prune(self) -> None:
         """The hourly housekeeping: delete what nobody needs any more, a small transaction each."""
+
+
+# Rows that one transaction of the housekeeping looks at.
+CHUNK = 500
+
+
+def in_chunks(engine: Engine, verb: Callable[[Tx, list[None]], Sequence[int]]) -> None:
+    """Run a verb that answers with how many rows it looked at, until that is less than a chunk."""
+    while engine.writer.call(verb, [None], patience=None)[0] >= CHUNK:
+        pass
 
 
 def doing(statement: Statement, values: Values) -> Effect:
