@@ -21,6 +21,7 @@ import apsw
 
 from duework import App
 from duework.clock import SystemClock
+from duework.db.answer import tell
 from duework.db.database import Retryable, Tx
 from duework.db.sqlite import SqliteDatabase
 from duework.db.writer import Request, Writer, _backoff
@@ -184,14 +185,14 @@ class SimWriter(Writer):
             await asyncio.sleep(self._world.delay())
             group, tries = self._take(), 0
             while group and not self._attempt(group):
-                self._answer([each for each in group if each.error is not None])
+                tell([each for each in group if each.error is not None])
                 group = [each for each in group if each.error is None]
-                self._answer(self._overdue())
+                tell(self._overdue())
                 tries += 1
                 await asyncio.sleep(_backoff(tries))
             # It has happened, and nobody knows yet.
             await asyncio.sleep(self._world.delay())
-            self._answer(group)
+            tell(group)
         self._serving = False
 
     def call_within(self, verb: Any, items: list[Any], seconds: float) -> Sequence[Any]:

@@ -12,7 +12,6 @@ who finds the writer idle commits by itself, without a change of thread.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 import threading
@@ -23,6 +22,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from duework.clock import monotonic, pause
+from duework.db.answer import Waiting, tell
 from duework.db.database import Database, Retryable, Tx, pid
 from duework.errors import DatabaseError, Error, Gone, SchemaMismatch, Unavailable, UsageError
 
@@ -41,32 +41,24 @@ CLOSED = "this App is closed"
 holding: ContextVar[bool] = ContextVar("duework_holding", default=False)
 
 
-class Request:
+class Request(Waiting):
     """A verb with its items, and later its results or its error."""
 
-    __slots__ = (
-        *("deadline", "done", "error", "essential", "future", "items", "loop", "results"),
-        "verb",
-    )
+    __slots__ = ("deadline", "essential", "items", "verb")
 
     def __init__(
         self, verb: Verb[Any, Any], items: list[Any], patience: float | None, *, first: bool = False
     ) -> None:
+        super().__init__()
         self.verb = verb
         self.items = items
         # Work that runs already: written down even on the last of the disk.
         self.essential = first or patience is None
         self.deadline = None if patience is None else monotonic() + patience
-        self.results: Sequence[Any] = ()
-        self.error: BaseException | None = None
-        self.done: threading.Event | None = None
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.future: asyncio.Future[Sequence[Any]] | None = None
 
     def answer(self) -> Sequence[Any]:
-        if self.error is not None:
-            raise self.error
-        return self.results
+        results: Sequence[Any] = super().answer()
+        return results
 
 
 class Writer:
@@ -124,10 +116,10 @@ class Writer:
         """The same for async callers; the event loop goes on meanwhile."""
         self._check()
         request = Request(verb, items, patience, first=first)
-        request.loop = asyncio.get_running_loop()
-        request.future = request.loop.create_future()
+        future = request.in_loop()
         self._submit(request, first=first)
-        return await request.future
+        results: Sequence[Result] = await future
+        return results
 
     def call_within(
         self, verb: Verb[Item, Result], items: list[Item], seconds: float
@@ -167,7 +159,7 @@ class Writer:
         left = self._take(rows=None)
         for request in left:
             request.error = UsageError(CLOSED)
-        self._answer(left)
+        tell(left)
 
     def _check(self) -> None:
         if not self.ours:
@@ -238,7 +230,7 @@ class Writer:
         tries = 0
         while not self._attempt([request]):
             # Those that wait behind it have a patience of their own.
-            self._answer(self._overdue())
+            tell(self._overdue())
             tries += 1
             pause(_backoff(tries))
 
@@ -246,12 +238,12 @@ class Writer:
         tries = 0
         while group:
             if self._attempt(group):
-                self._answer(group)
+                tell(group)
                 return
             # Some may have run out of patience: they are answered, the others try again.
-            self._answer([request for request in group if request.error is not None])
+            tell([request for request in group if request.error is not None])
             group = [request for request in group if request.error is None]
-            self._answer(self._overdue())
+            tell(self._overdue())
             tries += 1
             pause(_backoff(tries))
 
@@ -363,20 +355,6 @@ class Writer:
     def _fatal_error(error: BaseException) -> bool:
         return getattr(error, "code", "") in {"gone", "schema_mismatch"}
 
-    def _answer(self, group: list[Request]) -> None:
-        loops: dict[asyncio.AbstractEventLoop, list[Request]] = {}
-        for request in group:
-            if request.done is not None:
-                request.done.set()
-            elif request.loop is not None:
-                loops.setdefault(request.loop, []).append(request)
-        for loop, requests in loops.items():
-            try:
-                loop.call_soon_threadsafe(_resolve, requests)
-            except RuntimeError:
-                # The caller's loop has ended; what it asked for is committed all the same.
-                continue
-
 
 class _CommitRefused(Exception):
     """The database would not commit what the statements had done."""
@@ -395,17 +373,6 @@ def run_after_commit(tx: Tx) -> None:
             logger.exception("something that was to follow a commit failed")
 
 
-def _resolve(requests: list[Request]) -> None:
-    for request in requests:
-        future = request.future
-        if future is None or future.done():
-            continue
-        if request.error is not None:
-            future.set_exception(request.error)
-        else:
-            future.set_result(request.results)
-
-
 def _merged(group: list[Request]) -> Iterator[tuple[Verb[Any, Any], list[Request]]]:
     for _, same in groupby(group, key=lambda request: id(request.verb)):
         requests = list(same)
@@ -415,12 +382,12 @@ def _merged(group: list[Request]) -> Iterator[tuple[Verb[Any, Any], list[Request
 def _run_together(tx: Tx, group: list[Request]) -> None:
     for verb, requests in _merged(group):
         if len(requests) == 1:
-            requests[0].results = verb(tx, requests[0].items)
+            requests[0].value = verb(tx, requests[0].items)
             continue
         results = verb(tx, [item for request in requests for item in request.items])
         start = 0
         for request in requests:
-            request.results = results[start : start + len(request.items)]
+            request.value = results[start : start + len(request.items)]
             start += len(request.items)
 
 
@@ -428,7 +395,7 @@ def _run_singly(tx: Tx, group: list[Request]) -> None:
     for request in group:
         try:
             with tx.savepoint():
-                request.results = request.verb(tx, request.items)
+                request.value = request.verb(tx, request.items)
         except Retryable:
             raise
         except Exception as error:  # noqa: BLE001 - it belongs to this caller alone

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from duework.db.answer import Waiting
 from duework.db.image import PAGE, Image, changed
 from duework.db.writer import holding
 from duework.durations import Duration, Moment, planned
@@ -25,10 +24,10 @@ SHELF_SHARE = 4
 SHELVED_BYTES = 1000
 
 
-class Pending:
+class Pending(Waiting):
     """A call that waits for its answer."""
 
-    __slots__ = ("args", "done", "error", "function", "future", "holder", "kwargs", "loop", "value")
+    __slots__ = ("args", "function", "holder", "kwargs")
 
     def __init__(
         self,
@@ -37,15 +36,11 @@ class Pending:
         kwargs: dict[str, Any],
         holder: int | None,
     ) -> None:
+        super().__init__()
         self.function = function
         self.args = args
         self.kwargs = kwargs
         self.holder = holder
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.done: threading.Event | None = None
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.future: asyncio.Future[Any] | None = None
 
 
 class Cell:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from duework.clock import monotonic, pause
+from duework.db.answer import tell
 from duework.db.database import Tx
 from duework.db.image import Image
 from duework.db.writer import holding
@@ -102,19 +103,16 @@ class Host:
         if line is not None:
             self._drive([line], pending.done)
         pending.done.wait()
-        if pending.error is not None:
-            raise pending.error
-        return pending.value
+        return pending.answer()
 
     def start(self, kind: Kind, key: str, pending: Pending) -> asyncio.Future[Any]:
         """The same for async code: a future."""
         self._check()
-        pending.loop = asyncio.get_running_loop()
-        pending.future = pending.loop.create_future()
+        future = pending.in_loop()
         line = self._enter(kind, key, pending)
         if line is not None:
             self._hand_over([line])
-        return pending.future
+        return future
 
     def _check(self) -> None:
         if not self.engine.writer.ours:
@@ -367,7 +365,7 @@ class Host:
                 else:
                     del self._lines[work.line.kind.name, work.line.key]
         self._drop(dropped)
-        _tell(answered)
+        tell(answered)
         return again
 
     def _ended(self, work: Work, end: Stored | BaseException) -> bool:
@@ -397,32 +395,6 @@ _TAKEN = "the lease of this async method has ended and another call may run; not
 def _base(work: Work) -> Loaded:
     assert work.cell is not None, "a work without an error has a cell"
     return work.cell.base
-
-
-def _tell(answered: list[Pending]) -> None:
-    loops: dict[asyncio.AbstractEventLoop, list[Pending]] = {}
-    for pending in answered:
-        if pending.done is not None:
-            pending.done.set()
-        elif pending.loop is not None:
-            loops.setdefault(pending.loop, []).append(pending)
-    for loop, pendings in loops.items():
-        try:
-            loop.call_soon_threadsafe(_resolve, pendings)
-        except RuntimeError:
-            # The caller's loop has ended; what it asked for is committed all the same.
-            continue
-
-
-def _resolve(pendings: list[Pending]) -> None:
-    for pending in pendings:
-        future = pending.future
-        if future is None or future.done():
-            continue
-        if pending.error is not None:
-            future.set_exception(pending.error)
-        else:
-            future.set_result(pending.value)
 
 
 __all__ = ["Cell", "Host", "Pending"]

@@ -1,0 +1,59 @@
+"""How somebody who waits is answered: a thread by an event, an event loop by a future."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+
+class Waiting:
+    """Something asked for, and who waits for it. One of `done` and `future` is set, or neither."""
+
+    __slots__ = ("done", "error", "future", "loop", "value")
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.done: threading.Event | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.future: asyncio.Future[Any] | None = None
+
+    def in_loop(self) -> asyncio.Future[Any]:
+        """Let the running event loop wait."""
+        self.loop = asyncio.get_running_loop()
+        self.future = self.loop.create_future()
+        return self.future
+
+    def answer(self) -> Any:
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def tell(answered: Sequence[Waiting]) -> None:
+    """Wake whoever waits; each event loop once for all that it waits for."""
+    loops: dict[asyncio.AbstractEventLoop, list[Waiting]] = {}
+    for each in answered:
+        if each.done is not None:
+            each.done.set()
+        elif each.loop is not None:
+            loops.setdefault(each.loop, []).append(each)
+    for loop, waiting in loops.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, waiting)
+        except RuntimeError:
+            # The caller's loop has ended; what it asked for is committed all the same.
+            continue
+
+
+def _resolve(waiting: Sequence[Waiting]) -> None:
+    for each in waiting:
+        future = each.future
+        if future is None or future.done():
+            continue
+        if each.error is not None:
+            future.set_exception(each.error)
+        else:
+            future.set_result(each.value)
