@@ -21,6 +21,8 @@ from duework.errors import InvalidArguments, PayloadTooLarge, UsageError
 PAYLOAD_LIMIT = 1024 * 1024
 DEPTH_LIMIT = 64
 _QUOTE, _BACKSLASH = b'"\\'
+# Kinds whose values, once checked, are read from JSON as what they were.
+_SIMPLE = (int, str, bool, float)
 
 
 def _encode_other(value: object) -> object:
@@ -183,6 +185,8 @@ class ArgumentCodec:
             message = f"the arguments of {self.name} cannot be stored: {error}"
             raise UsageError(message) from error
         self._parameters = parameters
+        self._what = f"payload of {self.name}"
+        self._simple = all(hints.get(name) in _SIMPLE for name in self._names)
 
     def encode(self, args: Sequence[object], kwargs: Mapping[str, object]) -> str:
         """The payload of a call; typed errors name the argument that does not fit."""
@@ -194,8 +198,10 @@ class ArgumentCodec:
             except TypeError as error:
                 raise InvalidArguments(f"{self.name}: {error}") from None
         self._check(bound)
-        text = encode(bound, self.limit, f"payload of {self.name}")
-        self._decode(text)
+        text = encode(bound, self.limit, self._what)
+        if not self._simple:
+            # What a type of one's own becomes in JSON may not be what it is read from.
+            self._decode(text)
         return text
 
     def _check(self, bound: Mapping[str, object]) -> None:

@@ -29,13 +29,16 @@ class Ids:
         self._lock = threading.Lock()
 
     def draw(self) -> int:
+        return self.draw_many(1)[0]
+
+    def draw_many(self, count: int) -> range:
+        """So many at once, which follow each other."""
         with self._lock:
             fresh = (self._now() - _EPOCH) << _BITS
-            if fresh >> _BITS > self._last >> _BITS:
-                self._last = fresh + self._random(_START)
-            else:
-                self._last += 1
-            return self._last
+            later = fresh >> _BITS > self._last >> _BITS
+            first = fresh + self._random(_START) if later else self._last + 1
+            self._last = first + count - 1
+        return range(first, first + count)
 
 
 def drawn_at(identifier: int) -> int:

@@ -54,9 +54,13 @@ class Counter:
         self._lock = threading.Lock()
 
     def draw(self) -> int:
+        return self.draw_many(1)[0]
+
+    def draw_many(self, count: int) -> range:
         with self._lock:
-            self._last += 1
-            return self._last
+            first = self._last + 1
+            self._last += count
+        return range(first, first + count)
 
 
 class Harness:
@@ -341,6 +345,10 @@ class FusedTx:
     def query(self, statement: Statement, values: Any) -> list[tuple[Any, ...]]:
         self._fuse.step()
         return self._real.query(statement, values)
+
+    def change(self, statement: Statement, values: Any) -> int:
+        self._fuse.step()
+        return self._real.change(statement, values)
 
     def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
         self._fuse.step()

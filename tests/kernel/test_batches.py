@@ -53,7 +53,7 @@ def test_what_a_worker_settles_is_one_statement_for_all_members(kernel: Kernel) 
     endings = [runner.conclude(each, None, None, kernel.now) for each in attempts]
     seen = settled_spied(kernel, endings)
 
-    assert [name for name, _ in seen] == ["settle_done", "count", "complete"]
+    assert [name for name, _ in seen] == ["settle_alike", "count", "complete"]
     assert counts(kernel, batch) == (50, 50, 0, 0, 0)
 
 

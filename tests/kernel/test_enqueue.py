@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
 from duework.clock import FOREVER
+from duework.codec import checksum
+from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
+from duework.kernel import jobs
 from tests.support.kernel import OTHER, Kernel
 
 DAY = 86_400_000
@@ -377,3 +381,44 @@ def test_of_callers_that_commit_together_the_one_that_fails_leaves_nothing(
 
     assert len(errors) == 2
     assert [row.task for row in kernel.rows()] == ["good", "good"]
+
+
+# --- many at once
+
+
+def test_jobs_that_are_alike_keep_their_order_their_payloads_and_their_times(
+    kernel: Kernel,
+) -> None:
+    new = [kernel.new(payload=f'{{"n":{n},"t":"\\u0000é"}}', at=kernel.now + n) for n in range(30)]
+    new[11] = kernel.new(key="taken")
+    new[12] = kernel.new(key="taken")
+    new[20] = kernel.new("other", payload='{"n":20}')
+
+    answers = kernel.enqueue(*new)
+
+    ids = [answer.id for answer in answers]
+    assert ids[12] == ids[11]
+    assert answers[12].existed
+    assert ids[:12] + ids[13:] == sorted(set(ids))
+    for job, answer in zip(new, answers, strict=True):
+        row = kernel.row(answer.id)
+        assert (row.task, row.payload, row.due, row.at) == (
+            *(job.lane.task, job.payload),
+            *(job.at, job.at),
+        )
+        assert row.checksum == checksum(answer.id, job.lane.task, job.payload)
+
+
+def test_many_large_payloads_are_written_by_several_statements(kernel: Kernel) -> None:
+    payload = '{"text":"' + "x" * 900_000 + '"}'
+    new = [kernel.new(payload=payload) for _ in range(12)]
+
+    def verb(tx: Tx) -> Any:
+        return jobs.enqueue(tx, new, ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)  # type: ignore[arg-type]
+
+    answers, seen = kernel.spied(verb)
+
+    texts = [values["rows"] for name, values in seen if name == "insert_alike"]
+    assert len(texts) > 1
+    assert all(len(text) < 2 * jobs.PART_BYTES for text in texts)
+    assert all(kernel.row(answer.id).payload == payload for answer in answers)

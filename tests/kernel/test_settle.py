@@ -47,6 +47,53 @@ def falling_to(kind: Any, **more: Any) -> Any:
     return make
 
 
+# --- many that end alike
+
+
+def test_of_many_that_end_alike_only_those_that_are_still_ours_are_done(kernel: Kernel) -> None:
+    held = claimed(kernel, 25)
+    kernel.now += LEASE + 1
+    again = kernel.claim("greet", free=3)
+    kernel.now -= LEASE
+
+    written = kernel.settle(*[kernel.done(job) for job in held])
+
+    lost = {job.id for job in again}
+    assert [ending is None for ending in written] == [job.id in lost for job in held]
+    states = kernel.read(
+        "select state, count(*) as n from duework_job group by state order by state"
+    )
+    assert [tuple(row) for row in states] == [("done", 22), ("open", 3)]
+
+
+def test_results_and_retention_of_jobs_that_end_together_stay_their_own(kernel: Kernel) -> None:
+    held = claimed(kernel, 40)
+    endings = [
+        kernel.done(job, result=f"{place % 3}", keep=1000 * (place % 2) + 1000)
+        for place, job in enumerate(held[:38])
+    ]
+    endings += [kernel.done(held[38], result='"alone"'), kernel.done(held[39], keep=None)]
+
+    written = kernel.settle(*endings)
+
+    assert [ending and ending.id for ending in written] == [job.id for job in held]
+    for ending in endings:
+        row = kernel.row(ending.id)
+        until = FOREVER if ending.keep is None else kernel.now + ending.keep
+        assert (row.state, row.result, row.due) == ("done", ending.result, until)
+
+
+def test_a_job_that_others_wait_for_is_not_settled_with_those_that_end_alike(
+    kernel: Kernel,
+) -> None:
+    first = kernel.enqueue(*[kernel.new() for _ in range(20)])
+    [behind] = kernel.enqueue(kernel.new(after=first[7].id))
+
+    kernel.settle(*[kernel.done(job) for job in kernel.claim("greet")])
+
+    assert [job.id for job in kernel.claim("greet")] == [behind.id]
+
+
 # --- outcomes
 
 

@@ -105,6 +105,8 @@ ONE: dict[str, dict[str, Any]] = {
     "batch.revive_plain": {"batch": 7, "now": 1},
     "due_fires": {"lane": KNOWN, "now": START, "wanted": 499},
     "open_among": {"ids": [1, 2, 3]},
+    "settle_alike": {"ids": [1, 2, 3], "fence": 1, "worker": ME, "batch": BATCH}
+    | {"due": START, "result": "null", "settled": START},
 }
 MANY: dict[str, dict[str, Any]] = {
     "settle_done": {**LEASE, "due": START, "result": "null", "settled": START, "batch": BATCH},
@@ -264,7 +266,7 @@ def analyse(kernel: Kernel) -> None:
 def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:
     """A new statement has to be put into one of the tables above, or below with its reason."""
     by_its_id = {"replace", "keep_until", "ask_again", "link", "rewrite", "mark", "excuse_job"}
-    inserts = {"insert", "insert_keyed", "batch.insert_members", "batch.insert_follow", "fired"}
+    inserts = {"insert", "insert_alike", "insert_keyed", "batch.insert_follow", "fired"}
     on_jobs = {name for name, each in ALL.items() if "duework_job" in each.sqlite}
     on_jobs |= {f"batch.{name}" for name, each in vars(B).items() if "duework_job" in each.sqlite}
 

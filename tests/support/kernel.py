@@ -90,9 +90,12 @@ class Kernel:
         seen: list[tuple[str, Any]] = []
 
         def verb(tx: Any) -> Any:
-            query, bulk = tx.query, tx.bulk
+            query, change, bulk = tx.query, tx.change, tx.bulk
             tx.query = lambda statement, values: (
                 seen.append((statement.name, values)) or query(statement, values)
+            )
+            tx.change = lambda statement, values: (
+                seen.append((statement.name, values)) or change(statement, values)
             )
             tx.bulk = lambda statement, rows: (
                 seen.append((statement.name, rows)) or bulk(statement, rows)
@@ -100,7 +103,7 @@ class Kernel:
             try:
                 return function(tx)
             finally:
-                del tx.query, tx.bulk
+                del tx.query, tx.change, tx.bulk
 
         return self.run(verb), seen
 

@@ -6,7 +6,6 @@ Rows of kernel statements are plain tuples; rows of a user's own SQL have names.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import namedtuple
@@ -15,6 +14,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
+
+import msgspec
 
 from duework.db.queries import Statement, parameters
 from duework.errors import UsageError
@@ -55,6 +56,10 @@ class Tx(Protocol):
 
     def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
         """Run a statement for many rows, values in the order of `statement.names`; rows touched."""
+        ...
+
+    def change(self, statement: Statement, values: Values) -> int:
+        """Run a kernel statement once; rows touched."""
         ...
 
     def read(self, sql: str, /, **values: Any) -> list[Any]:
@@ -146,7 +151,7 @@ def is_stdlib(connection: Any) -> bool:
 
 def encode_list(values: list[Any]) -> str:
     """A list as SQLite's `json_each` reads it."""
-    return json.dumps(values)
+    return msgspec.json.encode(values).decode()
 
 
 def check_values(sql: str, values: Values) -> None:

@@ -85,6 +85,12 @@ class PostgresTx:
         self._run(cursor, statement.postgres, values)
         return _rows(cursor)
 
+    def change(self, statement: Statement, values: Values) -> int:
+        """Run a kernel statement once; rows touched."""
+        cursor = self._kernel_cursor()
+        self._run(cursor, statement.postgres, values)
+        return max(0, cursor.rowcount)
+
     def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
         """Run a statement once, with an array for each parameter."""
         if not rows:

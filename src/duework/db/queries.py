@@ -61,7 +61,10 @@ def for_psycopg(sql: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One named query: a text for each database and the order of its parameters."""
+    """One named query: a text for each database and the order of its parameters.
+
+    One with nothing but comments is not run: there is nothing to do there.
+    """
 
     name: str
     sqlite: str
@@ -83,7 +86,9 @@ def load(package: str, stem: str) -> SimpleNamespace:
         # An override may need to know more than the common text.
         if not set(parameters(text)) <= set(parameters(other)):
             raise UsageError(f"{stem}.postgres.sql: {name} takes other parameters than {stem}.sql")
-        statements[name] = Statement(name, text, for_psycopg(other), parameters(text))
+        statements[name] = Statement(
+            name, text if _has_code(text) else "", for_psycopg(other), parameters(text)
+        )
     return SimpleNamespace(**statements)
 
 

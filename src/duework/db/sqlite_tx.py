@@ -32,15 +32,30 @@ class SqliteTx:
         self.wrote = False
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
-        # A list is a JSON text here, read by `json_each`.
-        plain = {name: encode_list(v) if isinstance(v, list) else v for name, v in values.items()}
-        with translated(self._on_full):
-            return self.connection.execute(statement.sqlite, plain).fetchall()
+        # With no text it is something that only a server needs to be told.
+        return self._run(statement.sqlite, values) if statement.sqlite else []
+
+    def change(self, statement: Statement, values: Values) -> int:
+        before = self.connection.total_changes()
+        self._run(statement.sqlite, values)
+        return self.connection.total_changes() - before
+
+    def _run(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
+        try:
+            # A list is a JSON text here, read by `json_each`.
+            plain = {name: encode_list(v) if type(v) is list else v for name, v in values.items()}
+            return self.connection.execute(sql, plain).fetchall()
+        except (apsw.Error, UnicodeError):
+            with translated(self._on_full):
+                raise
 
     def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
         before = self.connection.total_changes()
-        with translated(self._on_full):
+        try:
             self.connection.executemany(statement.sqlite, rows)
+        except (apsw.Error, UnicodeError):
+            with translated(self._on_full):
+                raise
         return self.connection.total_changes() - before
 
     def read(self, sql: str, /, **values: Any) -> list[Any]:

@@ -30,6 +30,11 @@ class StdlibTx:
             cursor.row_factory = None
             return cursor.execute(statement.sqlite, plain).fetchall()
 
+    def change(self, statement: Statement, values: Values) -> int:
+        before = self.connection.total_changes
+        self.query(statement, values)
+        return self.connection.total_changes - before
+
     def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
         named = [dict(zip(statement.names, row, strict=True)) for row in rows]
         with _translated():

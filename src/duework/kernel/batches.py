@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from duework.clock import FOREVER
 from duework.codec import checksum, encode
 from duework.db.database import Tx
@@ -21,9 +19,6 @@ from duework.kernel.job import KEEP, Enqueued, JobId, NewBatch, NewJob, Reaction
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.report import storable
 from duework.kernel.tally import B, Tally
-
-# How many members one statement writes.
-PART = 10_000
 
 
 def create(tx: Tx, new: Sequence[NewBatch], *, ids: Ids, lanes: Lanes, now: int) -> list[Enqueued]:
@@ -78,16 +73,13 @@ def _insert(
     tx: Tx, member: NewJob, payloads: Sequence[str], batch: int, lane: int, ids: Ids
 ) -> None:
     """The members, which differ in nothing but their payloads: many thousands at once."""
-    task, draw = member.lane.task, ids.draw
-    values = {"lane": lane, "task": task, "at": member.at, "expires": member.expires}
-    # A part at a time, so that a server does not wait for long while the next one is put together.
-    for start in range(0, len(payloads), PART):
-        rows: list[tuple[int, str, int]] = []
-        for payload in payloads[start : start + PART]:
-            drawn = draw()
-            rows.append((drawn, payload, checksum(drawn, task, payload)))
-        text = msgspec.json.encode(rows).decode()
-        tx.query(B.insert_members, {**values, "batch": batch, "rows": text})
+    task, at = member.lane.task, member.at
+    drawn = ids.draw_many(len(payloads))
+    rows = [
+        (identifier, at, payload, checksum(identifier, task, payload))
+        for identifier, payload in zip(drawn, payloads, strict=True)
+    ]
+    jobs.insert_alike(tx, rows, task=task, lane=lane, expires=member.expires, batch=batch)
 
 
 def open_members(tx: Tx, batch: int, after: int) -> list[int]:

@@ -11,13 +11,6 @@ values (:id, :name, :key, :task, :total, :keep, :due, :created, :then_job, :then
 on conflict (key) where key is not null do nothing
 returning id
 
--- name: insert_members
--- Jobs that differ in their ids, payloads and checksums only, which are one JSON text: it is written and
--- read quicker than values one by one.
-insert into duework_job (id, lane, task, due, at, payload, checksum, expires, batch)
-select value ->> 0, :lane, :task, :at, :at, value ->> 1, value ->> 2, :expires, :batch
-from json_each(:rows)
-
 -- name: by_key
 select id from duework_batch where key = :key and key is not null
 

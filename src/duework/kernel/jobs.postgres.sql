@@ -9,6 +9,21 @@ select * from unnest(:id::bigint[], :lane::bigint[], :task::text[], :key::text[]
                      :expires::bigint[], :serial::text[], :after::bigint[], :owner::text[],
                      :batch::bigint[])
 
+-- name: insert_alike
+-- Differs: arrays in JSON are read by another function, and their texts have to become numbers.
+insert into duework_job (id, lane, task, due, at, payload, checksum, expires, batch)
+select (value ->> 0)::bigint, :lane::bigint, :task::text, (value ->> 1)::bigint,
+       (value ->> 1)::bigint, value ->> 2, (value ->> 3)::bigint, :expires::bigint, :batch::bigint
+from json_array_elements(:rows::json) as r (value)
+
+-- name: settle_alike
+-- Differs: a null has no type by itself.
+update duework_job
+set state = 'done', due = :due, worker = null, result = :result::text, error = null,
+    settled = :settled
+where id = any(:ids) and fence = :fence and worker = :worker
+  and linked = 0 and state = 'open' and batch is not distinct from :batch::bigint
+
 -- name: lock_lane_births
 -- Differs: two processes may do so at once. A lane that is not committed cannot be paused or resumed
 -- by others, nor does it know of their pauses. A statement of its own, since the next one must see

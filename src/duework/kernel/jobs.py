@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
+
+import msgspec
 
 from duework.clock import FOREVER
 from duework.codec import checksum
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
 from duework.ids import Ids
-from duework.kernel.job import DAY, Enqueued, JobId, NewJob, Reaction
+from duework.kernel.job import DAY, Enqueued, JobId, LaneName, NewJob, Reaction
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.report import storable
 from duework.kernel.settle import (
@@ -30,6 +32,14 @@ from duework.kernel.tally import Around, B, Tally
 
 # The most rows that one transaction of an operator's verb touches.
 CHUNK = 1000
+# From so many on, new jobs that are alike have a statement of their own.
+ALIKE = 10
+# How many new jobs one statement writes, and about how many bytes of payloads.
+PART_ROWS = 10_000
+PART_BYTES = 4_000_000
+
+# Id, due time, payload and checksum of a job that has the rest in common with others.
+Alike = tuple[int, int, str, int]
 
 
 def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int) -> list[Enqueued]:
@@ -38,36 +48,72 @@ def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int)
     serials = sorted({job.serial for job in jobs if job.serial is not None})
     if serials:
         tx.query(Q.lock_serials, {"serials": serials})
-    plain: list[tuple[Any, ...]] = []
-    answers: list[Enqueued | None] = []
     # In the order of the list, since that is the order in which they are to run.
-    drawn = [JobId(ids.draw()) for _ in jobs]
-    for job, identifier in zip(jobs, drawn, strict=True):
-        if job.key is None and job.serial is None and job.after is None:
-            plain.append(_row(identifier, numbers[job.lane], job, due=job.at))
-            answers.append(Enqueued(identifier))
-        else:
-            answers.append(None)
-    if plain:
-        tx.bulk(Q.insert, plain)
+    drawn = cast("Sequence[JobId]", ids.draw_many(len(jobs)))
+    answers = [Enqueued(identifier) for identifier in drawn]
+    special = [place for place, job in enumerate(jobs) if _is_special(job)]
+    _insert_plain(tx, jobs, drawn, numbers, special)
     # Keys are taken in one order by everybody, so that two such transactions cannot deadlock.
-    rest = sorted(
-        (place for place, answer in enumerate(answers) if answer is None),
-        key=lambda place: (jobs[place].key is not None, jobs[place].key or "", place),
-    )
-    for place in rest:
+    special.sort(key=lambda place: (jobs[place].key is not None, jobs[place].key or "", place))
+    for place in special:
         job = jobs[place]
         answers[place] = _enqueue_special(tx, job, numbers[job.lane], drawn[place], now)
     wake_serials(tx, serials)
-    return [answer for answer in answers if answer is not None]
+    return answers
 
 
-def _row(drawn: int, lane: int, job: NewJob, due: int) -> tuple[Any, ...]:
+def _is_special(job: NewJob) -> bool:
+    """Whether other rows have to be looked at before it can be written."""
+    return job.key is not None or job.serial is not None or job.after is not None
+
+
+def _insert_plain(
+    tx: Tx,
+    jobs: Sequence[NewJob],
+    drawn: Sequence[JobId],
+    numbers: Mapping[LaneName, int],
+    special: Sequence[int],
+) -> None:
+    """The others: many that are alike by one step of one statement, the rest row by row."""
+    apart = set(special)
+    alike: dict[tuple[LaneName, int | None, int | None, str | None], list[int]] = {}
+    for place, job in enumerate(jobs):
+        if place not in apart:
+            alike.setdefault((job.lane, job.expires, job.batch, job.owner), []).append(place)
+    rows: list[tuple[Any, ...]] = []
+    for (lane, expires, batch, owner), places in alike.items():
+        if len(places) < ALIKE or owner is not None:
+            rows += [_row(drawn[place], numbers[lane], jobs[place]) for place in places]
+            continue
+        group = [_alike(drawn[place], jobs[place]) for place in places]
+        insert_alike(tx, group, task=lane.task, lane=numbers[lane], expires=expires, batch=batch)
+    if rows:
+        tx.bulk(Q.insert, rows)
+
+
+def _alike(drawn: int, job: NewJob) -> Alike:
+    return drawn, job.at, job.payload, checksum(drawn, job.lane.task, job.payload)
+
+
+def insert_alike(tx: Tx, rows: Sequence[Alike], **common: Any) -> None:
+    """Jobs that have `task`, `lane`, `expires` and `batch` in common: many thousands at once."""
+    start = size = 0
+    # A part at a time, so that a server does not wait for long while the next one is put together.
+    for place, row in enumerate(rows, 1):
+        size += len(row[2])
+        if place == len(rows) or place - start == PART_ROWS or size > PART_BYTES:
+            text = msgspec.json.encode(rows[start:place]).decode()
+            tx.query(Q.insert_alike, {**common, "rows": text})
+            start, size = place, 0
+
+
+def _row(drawn: int, lane: int, job: NewJob, due: int | None = None) -> tuple[Any, ...]:
     linked = int(job.serial is not None or job.owner is not None)
     task = job.lane.task
     check = checksum(drawn, task, job.payload)
     return (
-        *(drawn, lane, task, job.key, due, job.at, linked, job.payload, check),
+        *(drawn, lane, task, job.key, job.at if due is None else due, job.at, linked),
+        *(job.payload, check),
         *(job.expires, job.serial, job.after, job.owner, job.batch),
     )
 

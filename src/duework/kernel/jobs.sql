@@ -9,7 +9,6 @@ where queue = :queue and task = :task and priority = :priority
 
 -- name: lock_lane_births
 -- Lanes are made, paused and resumed by one transaction at a time; SQLite has no other way.
-select 1 where false
 
 -- name: new_lane
 -- A lane of a paused queue is born paused. Does nothing if somebody else was first.
@@ -26,6 +25,13 @@ insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum
                          after, owner, batch)
 values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expires, :serial,
         :after, :owner, :batch)
+
+-- name: insert_alike
+-- Jobs that nothing hangs on and that have a lane in common. What they differ in is one JSON text: it is
+-- written and read quicker than values one by one, and other threads can run meanwhile.
+insert into duework_job (id, lane, task, due, at, payload, checksum, expires, batch)
+select value ->> 0, :lane, :task, value ->> 1, value ->> 1, value ->> 2, value ->> 3, :expires, :batch
+from json_each(:rows)
 
 -- name: insert_keyed
 -- Nothing is returned if the key is taken by an open job of the task.
@@ -78,7 +84,6 @@ select state from duework_job where id = :id
 
 -- name: lock_serials
 -- One writer at a time is all that SQLite has.
-select value from json_each(:serials) where false
 
 -- name: serial_head
 -- The job of a serial value that is claimable or held; if there is none, the first that is parked.
@@ -174,6 +179,14 @@ set state = 'done', due = :due, worker = null, result = :result, error = null,
     settled = :settled
 where id = :id and fence = :fence and worker = :worker and linked = 0 and state = 'open'
   and batch is not distinct from :batch
+
+-- name: settle_alike
+-- The same for many that end alike: all are done, or those that were not touched have to be looked at.
+update duework_job
+set state = 'done', due = :due, worker = null, result = :result, error = null,
+    settled = :settled
+where id in (select value from json_each(:ids)) and fence = :fence and worker = :worker
+  and linked = 0 and state = 'open' and batch is not distinct from :batch
 
 -- name: settle_gone
 -- The same for rows that are not kept.
@@ -405,4 +418,3 @@ where (:queue = '*' or queue = :queue) and due >= :forever
 
 -- name: notify
 -- A hint to sleeping workers; SQLite's are rung by a doorbell after the commit.
-select :word where false

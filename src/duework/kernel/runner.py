@@ -93,6 +93,22 @@ class Runner:
         deadline = monotonic + task.timeout_ms / 1000
         return Attempt(job, task, Run(job, self._host), pool, args, kwargs, now, deadline)
 
+    def done(self, attempt: Attempt) -> Ending | None:
+        """The ending of a task that returned nothing; None if anybody has to hear of it.
+
+        As `conclude` would make it: it is by far the most common one.
+        """
+        job, task, run = attempt.job, attempt.task, attempt.run
+        if run._effects or task.reactions or job.owner or task.gates or self._registry.queue_paces:  # noqa: SLF001 - ours
+            return None
+        run._closed = True  # noqa: SLF001 - ours
+        keep = task.keep_ms
+        return Ending(
+            *(job.id, job.fence, self._worker, "done", 0, "null"),
+            *(None, attempt.started, keep, keep),
+            batch=job.batch,
+        )
+
     def conclude(
         self, attempt: Attempt, value: Any, error: BaseException | None, now: int
     ) -> Ending:
@@ -170,19 +186,12 @@ class Runner:
             result = attempt.task.result.encode(value)
         except Error as error:
             return self._failure(attempt, error, now)
-        job, task = attempt.job, attempt.task
         effects = attempt.run._close()  # noqa: SLF001 - ours
-        paced = task.gates or self._registry.queue_paces
-        if effects or task.reactions or job.owner or paced:
-            return self._ending(
-                *(job, "done", task, now), result=result, effects=effects, attempt=attempt
-            )
-        # As `_ending` would; it is by far the most common one.
-        keep = task.keep_ms
-        return Ending(
-            *(job.id, job.fence, self._worker, "done", 0, result),
-            *(None, attempt.started, keep, keep),
-            batch=job.batch,
+        return self._ending(
+            *(attempt.job, "done", attempt.task, now),
+            result=result,
+            effects=effects,
+            attempt=attempt,
         )
 
     def _failure(

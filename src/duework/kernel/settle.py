@@ -27,6 +27,8 @@ from duework.kernel.tally import Around
 
 # All effects of one attempt together; the database is locked for others meanwhile.
 EFFECT_LIMIT_MS = 2000
+# From so many on, jobs that end alike have a statement of their own.
+ALIKE = 10
 # Error texts are for people: this much of them is enough.
 ERROR_LIMIT = 4000
 # What code of the user may raise in here; it must not end the writer.
@@ -51,7 +53,7 @@ def settle(
         else:
             (kept if ending.batch is None else members).append(ending)
     if kept:
-        if tx.bulk(Q.settle_done, _rows(kept, now)) == len(kept):
+        if _write_done(tx, kept, now) == len(kept):
             answers.update((e.id, e) for e in kept)
         else:
             slow += _not_yet(tx, kept, answers)
@@ -65,8 +67,22 @@ def settle(
     return _told(written) if around.tally.write(tx, now=now) else written
 
 
-def _rows(endings: Sequence[Ending], now: int) -> list[tuple[Any, ...]]:
-    return [(_until(now, e.keep), e.result, now, e.id, e.fence, e.worker, e.batch) for e in endings]
+def _write_done(tx: Tx, endings: Sequence[Ending], now: int) -> int:
+    """Those that end alike by one statement, the rest row by row; how many were still ours."""
+    alike: dict[tuple[Any, ...], list[int]] = {}
+    for e in endings:
+        alike.setdefault((e.keep, e.result, e.fence, e.worker, e.batch), []).append(e.id)
+    rows: list[tuple[Any, ...]] = []
+    touched = 0
+    for (keep, result, fence, worker, batch), ids in alike.items():
+        row = (_until(now, keep), result, now)
+        if len(ids) < ALIKE:
+            rows += [(*row, identifier, fence, worker, batch) for identifier in ids]
+            continue
+        values = {"fence": fence, "worker": worker, "batch": batch, "ids": ids}
+        known = zip(("due", "result", "settled"), row, strict=True)
+        touched += tx.change(Q.settle_alike, {**values, **dict(known)})
+    return touched + tx.bulk(Q.settle_done, rows) if rows else touched
 
 
 def _told(written: list[Ending | None]) -> list[Ending | None]:
@@ -86,7 +102,7 @@ def _settle_members(
         # In a savepoint: afterwards nobody could tell a row that was done just now, and has to be
         # counted, from one that was done before by the same attempt.
         with tx.savepoint():
-            if tx.bulk(Q.settle_done, _rows(endings, around.now)) != len(endings):
+            if _write_done(tx, endings, around.now) != len(endings):
                 raise _NotAll
     except _NotAll:
         return _not_yet(tx, endings, answers)
