@@ -21,6 +21,7 @@ from unittest import mock
 
 from duework import App
 from duework.db import sqlite, sqlite_tx, writer
+from duework.db.notices import Notices
 from duework.errors import Error, Unavailable, Unknown
 from duework.kernel import alarm, attempts, host, keeper, liveness, settle, worker
 from duework.kernel.verify import verify
@@ -98,6 +99,7 @@ def simulated(loop: SimLoop, world: World, runtime: Path) -> Iterator[None]:
         stack.enter_context(mock.patch.object(worker, "Keeper", SimKeeper))
         stack.enter_context(mock.patch.object(worker, "Alarm", SimAlarm))
         stack.enter_context(mock.patch.object(alarm, "TICK_SECONDS", 1.0))
+        stack.enter_context(mock.patch.object(Notices, "of", return_value=None))
         stack.enter_context(mock.patch.object(liveness, "verdict", world.verdict))
         stack.enter_context(mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": str(runtime)}))
         SimAlarm.deaths, SimAlarm.world = {}, world

@@ -50,20 +50,26 @@ def falling_to(kind: Any, **more: Any) -> Any:
 # --- many that end alike
 
 
-def test_of_many_that_end_alike_only_those_that_are_still_ours_are_done(kernel: Kernel) -> None:
+def test_of_many_that_end_alike_none_is_done_that_was_taken_over_meanwhile(kernel: Kernel) -> None:
     held = claimed(kernel, 25)
     kernel.now += LEASE + 1
+    kernel.recover(crashed=False)
     again = kernel.claim("greet", free=3)
-    kernel.now -= LEASE
+
+    assert kernel.settle(*[kernel.done(job) for job in held]) == [None] * 25
+    assert {kernel.row(job.id).fence for job in again} == {2}
+    assert None not in kernel.settle(*[kernel.done(job) for job in again])
+
+
+def test_one_that_was_taken_over_takes_none_of_those_that_end_alike_with_it(kernel: Kernel) -> None:
+    held = claimed(kernel, 25)
+    taken = held[7].id
+    kernel.run(lambda tx: tx.write("update duework_job set fence = 9 where id = :id", id=taken))
 
     written = kernel.settle(*[kernel.done(job) for job in held])
 
-    lost = {job.id for job in again}
-    assert [ending is None for ending in written] == [job.id in lost for job in held]
-    states = kernel.read(
-        "select state, count(*) as n from duework_job group by state order by state"
-    )
-    assert [tuple(row) for row in states] == [("done", 22), ("open", 3)]
+    assert [ending is None for ending in written] == [place == 7 for place in range(25)]
+    assert kernel.row(taken).state == "open"
 
 
 def test_results_and_retention_of_jobs_that_end_together_stay_their_own(kernel: Kernel) -> None:

@@ -57,6 +57,26 @@ def test_without_a_doorbell_the_pulse_of_the_file_does(on_sqlite: Bench, tmp_pat
     assert _delays(on_sqlite)[2] < 0.5
 
 
+def test_the_word_of_the_system_is_enough_to_hear_of_a_write(
+    on_sqlite: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "no-folder").touch()
+    on_sqlite.start(no_slow_tick=True, env={"XDG_RUNTIME_DIR": str(tmp_path / "no-folder")})
+    # Until it looks no more by itself.
+    time.sleep(1.5)
+
+    assert on_sqlite.tasks.quick.enqueue("noticed").wait("5s").state == "done"
+
+
+def test_without_the_word_of_the_system_a_worker_looks_by_itself(
+    on_sqlite: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "no-folder").touch()
+    on_sqlite.start(no_notices=True, env={"XDG_RUNTIME_DIR": str(tmp_path / "no-folder")})
+
+    assert _delays(on_sqlite)[2] < 0.5
+
+
 def test_a_notification_wakes_a_worker(on_postgres: Bench) -> None:
     on_postgres.start()
 

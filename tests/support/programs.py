@@ -407,7 +407,11 @@ async def main() -> int:
     if options.get("slow_listener"):
         delay_the_listener()
     if options.get("no_pulse"):
-        alarm.TICK_SECONDS = 60.0
+        alarm.TICK_SECONDS = alarm.SOON_SECONDS = alarm.SLOW_TICK_SECONDS = 60.0
+    if options.get("no_slow_tick"):
+        alarm.SLOW_TICK_SECONDS = 60.0
+    if options.get("no_notices"):
+        alarm.Notices.of = classmethod(lambda _, __: None)  # type: ignore[assignment]
     if "patience" in options:
         app.settings = replace(app.settings, patience_ms=options["patience"])
     worker = app.worker()

@@ -1,8 +1,8 @@
 """What wakes a sleeping worker from outside its process.
 
-On SQLite: the doorbell, and `PRAGMA data_version` now and then for whoever does not ring. On PostgreSQL:
-LISTEN, and a look each second while something runs. Both: the death of another worker on this host.
-Everything is a hint; the truth is in the rows.
+On SQLite: the doorbell, and for whoever does not ring a look at `PRAGMA data_version` when the system says
+that the log was written to, or now and then where it does not say so. On PostgreSQL: LISTEN. Both: the
+death of another worker on this host. Everything is a hint; the truth is in the rows.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from duework.db.notices import Notices
 from duework.errors import Error, Gone
 from duework.kernel import liveness
 from duework.kernel.bell import Bell
@@ -21,7 +22,12 @@ from duework.kernel.engine import Engine
 from duework.kernel.liveness import Process
 
 TICK_SECONDS = 0.05
-SLOW_TICK_SECONDS = 0.5
+# Where the system tells of writes: the first look after one, how many more, and how long without any.
+SOON_SECONDS = 0.01
+EAGER_TICKS = 10
+SLOW_TICK_SECONDS = 1.0
+# How often a worker looks whether it is still told by its server.
+LISTENING_SECONDS = 0.5
 
 
 class Alarm:
@@ -44,6 +50,10 @@ class Alarm:
         self._watched: dict[int, int | None] = {}
         self._socket: socket.socket | None = None
         self._bell: Bell | None = None
+        self._notices: Notices | None = None
+        # Whether it waits for the system's word, and how often it still looks without one.
+        self._hearing = False
+        self._eager = EAGER_TICKS
         self._timer: asyncio.TimerHandle | None = None
         self._listener: Any = None
         self._healthy = False
@@ -57,6 +67,7 @@ class Alarm:
                 self._socket = self._bell.listen(self._worker)
             if self._socket is not None:
                 self._loop.add_reader(self._socket, self._rung)
+            self._notices = Notices.of(self._engine.database)
             self._tick()
         else:
             from duework.db.listen import Listener
@@ -71,6 +82,9 @@ class Alarm:
         if self._socket is not None:
             self._loop.remove_reader(self._socket)
             self._socket.close()
+        if self._notices is not None:
+            self._unhear()
+            self._notices.close()
         if self._bell is not None:
             self._bell.close()
         if self._listener is not None:
@@ -124,11 +138,37 @@ class Alarm:
         finally:
             # Whatever went wrong: a worker that looks no more would sleep on without a word.
             if again and not self._closed:
-                self._timer = self._loop.call_later(TICK_SECONDS, self._tick)
+                self._timer = self._loop.call_later(self._until_tick(), self._tick)
+
+    def _until_tick(self) -> float:
+        """How long to rest; until the log is written to, if the system tells of that."""
+        notices = self._notices
+        if notices is None or self._hearing:
+            return TICK_SECONDS if notices is None else SLOW_TICK_SECONDS
+        # A write is told before it is committed, which may take a while.
+        self._eager = EAGER_TICKS if notices.clear() else self._eager - 1
+        if self._eager > 0 or not notices.renew():
+            return TICK_SECONDS
+        self._hearing = True
+        self._loop.add_reader(notices.descriptor, self._written)
+        return SLOW_TICK_SECONDS
+
+    def _written(self) -> None:
+        """Somebody writes to the log; perhaps ourselves."""
+        self._unhear()
+        self._eager = EAGER_TICKS
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(SOON_SECONDS, self._tick)
+
+    def _unhear(self) -> None:
+        if self._notices is not None and self._hearing:
+            self._hearing = False
+            self._loop.remove_reader(self._notices.descriptor)
 
     def _slow_tick(self) -> None:
         # Also once after it has begun to listen: what was enqueued just before was told to nobody.
         was_healthy, self._healthy = self._healthy, self._listener.healthy
         if not (was_healthy and self._healthy):
             self._ring()
-        self._timer = self._loop.call_later(SLOW_TICK_SECONDS, self._slow_tick)
+        self._timer = self._loop.call_later(LISTENING_SECONDS, self._slow_tick)

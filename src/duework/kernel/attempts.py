@@ -27,6 +27,8 @@ from duework.kernel.run import Host
 from duework.kernel.runner import Attempt, Runner, TimedOut, TooLate
 
 Lease = tuple[int, int]
+# How often those who run are looked at, and how often nobody is.
+SWEEP_SECONDS, IDLE_SECONDS = 0.25, 1.0
 # The most jobs that are remembered as having come too late for their pace.
 LATE = 10_000
 
@@ -52,6 +54,7 @@ class Attempts:
         self._main: asyncio.Task[Any] | None = None
         self.ledger = Ledger(2 * (settings.async_slots + settings.thread_slots) + 16)
         self.running: dict[int, Attempt] = {}
+        self._started = asyncio.Event()
         # Everything this process holds a lease of: running, or ended and not yet settled.
         self.leases: dict[int, int] = {}
         # What has ended and is to be settled, and what was charged to us as a crash and was none.
@@ -103,6 +106,7 @@ class Attempts:
 
     def start(self, jobs: Sequence[Claimed]) -> None:
         """Run jobs that were just claimed."""
+        self._started.set()
         now, time = self._engine.clock.now(), monotonic()
         for job in jobs:
             if (before := self.running.get(job.id)) is not None:
@@ -236,6 +240,19 @@ class Attempts:
             self._coroutines.interrupt(attempt)
         elif attempt.kill is not None:
             attempt.kill()
+
+    async def sweep_forever(self, also: Callable[[], None]) -> None:
+        """Sweep often while anything runs, and else now and then; `also` is called each time."""
+        while True:
+            if self.running:
+                await asyncio.sleep(SWEEP_SECONDS)
+            else:
+                self._started.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(IDLE_SECONDS):
+                        await self._started.wait()
+            self.sweep()
+            also()
 
     def sweep(self) -> None:
         """Tell attempts over their timeout to stop, and give up on those that would not."""

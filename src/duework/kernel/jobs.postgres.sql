@@ -21,7 +21,7 @@ from json_array_elements(:rows::json) as r (value)
 update duework_job
 set state = 'done', due = :due, worker = null, result = :result::text, error = null,
     settled = :settled
-where id = any(:ids) and fence = :fence and worker = :worker
+where id = any(:ids) and fence = :fence and coalesce(worker, 0) = :worker
   and linked = 0 and state = 'open' and batch is not distinct from :batch::bigint
 
 -- name: lock_lane_births

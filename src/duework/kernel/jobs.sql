@@ -182,10 +182,11 @@ where id = :id and fence = :fence and worker = :worker and linked = 0 and state 
 
 -- name: settle_alike
 -- The same for many that end alike: all are done, or those that were not touched have to be looked at.
+-- Written so that planners keep from the index of all that is leased: these are found by their ids.
 update duework_job
 set state = 'done', due = :due, worker = null, result = :result, error = null,
     settled = :settled
-where id in (select value from json_each(:ids)) and fence = :fence and worker = :worker
+where id in (select value from json_each(:ids)) and fence = :fence and coalesce(worker, 0) = :worker
   and linked = 0 and state = 'open' and batch is not distinct from :batch
 
 -- name: settle_gone

@@ -23,6 +23,8 @@ from duework.kernel.facts import LoopBlocked
 Leases = Callable[[], list[tuple[int, int]]]
 
 LAG_SECONDS = 1.0
+# How often it looks while anything is held, and else.
+BUSY_SECONDS, IDLE_SECONDS = 0.25, 1.0
 # Of a lease: without an extension for so long, everything is given up.
 GIVE_UP = 0.8
 
@@ -76,7 +78,9 @@ class Keeper:
     def _serve(self) -> None:
         self._last_success = monotonic()
         self._next_turn = monotonic() + self._every
-        while not self._stop.wait(min(0.25, self._every / 2)):
+        while not self._stop.wait(
+            min(BUSY_SECONDS if self._leases() else IDLE_SECONDS, self._every / 2)
+        ):
             self._turn()
 
     def _turn(self) -> None:

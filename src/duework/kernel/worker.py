@@ -17,7 +17,7 @@ from duework.clock import FOREVER, monotonic
 from duework.errors import Error, Gone, Unavailable
 from duework.kernel import liveness
 from duework.kernel.alarm import Alarm
-from duework.kernel.attempts import Attempts, Lease
+from duework.kernel.attempts import SWEEP_SECONDS, Attempts, Lease
 from duework.kernel.claim import Want
 from duework.kernel.engine import Engine, Settings
 from duework.kernel.facts import (
@@ -42,7 +42,6 @@ from duework.kernel.turns import Look, Mark, Turn, TurnResult, Turns, refused
 
 T = TypeVar("T")
 
-SWEEP_SECONDS = 0.25
 # A database that is merely busy for a moment is nothing to tell.
 PARK_SECONDS = 1.0
 
@@ -127,7 +126,7 @@ class Worker:
         engine.tell(WorkerStarted(self.id, self._process.pid, len(engine.registry.names())))
         self._alarm.start()
         keeper.start()
-        sweeper = asyncio.create_task(self._sweep_forever())
+        sweeper = asyncio.create_task(self._attempts.sweep_forever(self._watch_writer))
         try:
             await self._work()
         finally:
@@ -185,12 +184,6 @@ class Worker:
                 return
             if not await self._one_round():
                 await self._sleep(self._until_next())
-
-    async def _sweep_forever(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            self._attempts.sweep()
-            self._watch_writer()
 
     def _until_next(self) -> float:
         if self.engine.database.short() is not None:
