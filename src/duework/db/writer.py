@@ -374,6 +374,9 @@ def run_after_commit(tx: Tx) -> None:
 
 
 def _merged(group: list[Request]) -> Iterator[tuple[Verb[Any, Any], list[Request]]]:
+    if len(group) == 1:
+        yield group[0].verb, group
+        return
     for _, same in groupby(group, key=lambda request: id(request.verb)):
         requests = list(same)
         yield requests[0].verb, requests

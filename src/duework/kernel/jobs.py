@@ -44,6 +44,16 @@ Alike = tuple[int, int, str, int]
 
 def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int) -> list[Enqueued]:
     """Write open jobs; a job whose key is taken is answered with the one that has it."""
+    if len(jobs) == 1 and not _is_special(jobs[0]):
+        drawn = JobId(ids.draw())
+        tx.bulk(Q.insert, [_row(drawn, lanes.number(tx, jobs[0].lane), jobs[0])])
+        return [Enqueued(drawn)]
+    return _enqueue_many(tx, jobs, ids=ids, lanes=lanes, now=now)
+
+
+def _enqueue_many(
+    tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int
+) -> list[Enqueued]:
     numbers = lanes.numbers(tx, {job.lane for job in jobs})
     serials = sorted({job.serial for job in jobs if job.serial is not None})
     if serials:
