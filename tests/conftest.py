@@ -7,6 +7,7 @@ cannot choose, and there is no marker to skip one of them.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,13 @@ from tests.support.kernel import Kernel
 from tests.support.postgres import Server, empty, server, shape
 
 _names = (f"t{number}" for number in itertools.count(1))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread over processes, the long tests go first: the last to end should be a short one."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(scope="session")

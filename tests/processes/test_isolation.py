@@ -10,7 +10,8 @@ from tests.support.processes import Bench, Worker, alive, until
 
 Shared = tuple[Bench, Worker]
 
-pytestmark = pytest.mark.slow
+# The shared worker is started once.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes/isolation")]
 
 
 def test_a_result_and_its_effects_come_back_once(shared: Shared) -> None:
