@@ -34,7 +34,7 @@ from typing import Literal, TypedDict
 from urllib.parse import urlsplit
 
 import psycopg
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composable, Identifier
 
 READY_WITHIN_S = 30
 SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
@@ -116,7 +116,7 @@ def shape(connection: Connection) -> list[tuple[str, ...]]:
 def empty(connection: Connection) -> None:
     """Take the rows of a migrated database back to where its migrations left them."""
     tables = connection.execute("select tablename from pg_tables where schemaname = 'public'")
-    statements = [SQL("delete from duework_migration where part <> 'duework'")]
+    statements: list[Composable] = [SQL("delete from duework_migration where part <> 'duework'")]
     for (name,) in tables.fetchall():
         verb = "delete from {}" if name.startswith("duework_") else "drop table {} cascade"
         if name != "duework_migration":
