@@ -29,7 +29,11 @@ _names = (f"t{number}" for number in itertools.count(1))
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spread over processes, the long tests go first: the last to end should be a short one."""
     if "PYTEST_XDIST_WORKER" in os.environ:
-        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+        items.sort(key=_is_short)
+
+
+def _is_short(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is None and item.path.parent.name != "crash"
 
 
 @pytest.fixture(scope="session")
