@@ -27,8 +27,11 @@ $(STAMP): pyproject.toml requirements/dev.txt
 	$(PIP) install --no-build-isolation --no-deps -e .
 	@touch $@
 
+# A process for each core, with a PostgreSQL server of its own; `PYTEST_ARGS="-n 0 ..."` is one process.
+SPREAD = -n auto --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
+
 test: install ## Run every test, on SQLite and PostgreSQL (PYTEST_ARGS=... is passed on)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(SPREAD) $(PYTEST_ARGS)
 
 quick: install ## Run the fast tests: no PostgreSQL, no processes, nothing marked slow
 	$(BIN)/python -m pytest -m "not slow" -k "not postgres" --ignore=tests/processes $(PYTEST_ARGS)

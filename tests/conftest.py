@@ -7,7 +7,10 @@ cannot choose, and there is no marker to skip one of them.
 from __future__ import annotations
 
 import itertools
+import os
+import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,14 +20,26 @@ from duework.db import migrate
 from duework.db.urls import open_database
 from duework.testing import Harness
 from tests.support.kernel import Kernel
-from tests.support.postgres import Server, empty, server, shape
+from tests.support.postgres import Emptied, Server, server
 
 _names = (f"t{number}" for number in itertools.count(1))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread over processes, the long tests go first: the last to end should be a short one."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=_is_short)
+
+
+def _is_short(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is None and item.path.parent.name != "crash"
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
-    with server() as running:
+    """One for each process of the tests; what is stopped, or has to be durable, is a test's own."""
+    with server(durable=False) as running:
         yield running
 
 
@@ -35,6 +50,17 @@ def postgres_template(postgres: Server) -> str:
     migrate.migrate(database, [migrate.kernel_steps("postgres")])
     database.close()
     return "migrated"
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as a file, to which nothing is left to be added from a log."""
+    file = tmp_path_factory.mktemp("template") / "migrated.db"
+    database = open_database(f"sqlite:///{file}", "power")
+    migrate.migrate(database, [migrate.kernel_steps("sqlite")])
+    database.close()
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
+    return file
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -74,33 +100,18 @@ class HarnessOn(Harness):
         return self._address
 
 
-class Emptied:
-    """One database for many tests, made anew if one of them changed more than rows."""
-
-    def __init__(self, running: Server, template: str) -> None:
-        self._running = running
-        self._template = template
-        self._address = running.create_database("emptied", template=template)
-        self._shape = shape(self._address)
-
-    def address(self) -> str:
-        empty(self._address)
-        if shape(self._address) != self._shape:
-            self._running.drop_database("emptied")
-            self._running.create_database("emptied", template=self._template)
-        return self._address
-
-
 @pytest.fixture(scope="session")
-def postgres_emptied(postgres: Server, postgres_template: str) -> Emptied:
-    return Emptied(postgres, postgres_template)
+def postgres_emptied(postgres: Server, postgres_template: str) -> Iterator[Emptied]:
+    with closing(Emptied(postgres, postgres_template)) as made:
+        yield made
 
 
 @pytest.fixture
 def emptied(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database; on PostgreSQL an emptied one, since making it takes longer than a test."""
+    """A migrated database without rows: a copy, or on PostgreSQL, where that takes longer, emptied."""
     if kind == "sqlite":
-        return f"sqlite:///{tmp_path / 'work.db'}"
+        made = shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "work.db")
+        return f"sqlite:///{made}"
     assert kind == "postgres", "`kind` is the database; a test's own parameter needs another name"
     shared: Emptied = request.getfixturevalue("postgres_emptied")
     return shared.address()

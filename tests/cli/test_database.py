@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from duework import App
 from duework.db.migrate import kernel_steps
 from tests.cli.conftest import Duework, enqueue
+from tests.support.postgres import server
 
 READING = [
     ("status",),
@@ -167,8 +169,21 @@ def test_a_newer_schema_is_refused_with_its_own_exit_code(
     assert ran.document["error"]["code"] == "schema_mismatch"
 
 
-def test_check_reports_durability_and_clock(bare: Duework, shop: App, url: str, kind: str) -> None:
-    ran = bare("db", "check", "--url", url, "--json").document
+@pytest.fixture
+def durable(kind: str, url: str) -> Iterator[str]:
+    """A database that waits for the disk; the server that the tests share does not."""
+    if kind == "sqlite":
+        yield url
+        return
+    with server() as own:
+        yield own.create_database("durable")
+        own.drop_database("durable")
+
+
+def test_check_reports_durability_and_clock(bare: Duework, durable: str, kind: str) -> None:
+    bare("db", "migrate", "--create", "--url", durable)
+
+    ran = bare("db", "check", "--url", durable, "--json").document
 
     names = {each["name"]: each["fitness"] for each in ran["checks"]}
     durable = {"sqlite": {"journal", "durability"}, "postgres": {"fsync", "synchronous_commit"}}

@@ -454,7 +454,7 @@ class FusedDatabase(Fuse):
 
 
 def schema(url: str) -> set[tuple[Any, ...]]:
-    database = open_database(url, "power")
+    database = open_database(url, "process")
     with database.reading() as tx:
         if database.kind == "sqlite":
             found = tx.read("select type, name, sql from sqlite_schema")
@@ -474,7 +474,7 @@ def empty(url: str) -> None:
         for path in Path(url.removeprefix("sqlite:///")).parent.glob("work.db*"):
             path.unlink()
         return
-    database = open_database(url, "power")
+    database = open_database(url, "process")
     with database.transaction() as tx:
         tx.write("drop schema public cascade")
         tx.write("create schema public")
@@ -493,14 +493,14 @@ def test_a_migration_is_applied_whole_or_not_at_all(url: str, tmp_path: Path) ->
         return [migrate.kernel_steps(kind), migrate.part_steps("streaks", tables, kind)]
 
     empty(url)
-    database = open_database(url, "power")
+    database = open_database(url, "process")
     migrate.migrate(database, steps(database.kind))
     database.close()
     expected = schema(url)
 
     for k in range(1, MOST):
         empty(url)
-        database = open_database(url, "power")
+        database = open_database(url, "process")
         fuse = FusedDatabase(database, k)
         with suppress(WorkerCrashed):
             migrate.migrate(fuse, steps(database.kind))  # type: ignore[arg-type]

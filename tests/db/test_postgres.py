@@ -34,6 +34,8 @@ from duework.errors import DatabaseError, Unavailable, Unknown, UsageError
 from tests.support.postgres import Server, server
 from tests.support.proxy import Cut, proxy
 
+# The server is started once.
+pytestmark = pytest.mark.xdist_group("postgres")
 NUMBERS = count(1)
 
 
@@ -48,24 +50,41 @@ COUNT = statement("select count(*), count(distinct id) from thing")
 IDS = statement("select id from thing order by id")
 
 
+TEMPLATE = "with_thing"
+
+
+def prepare(running: Server) -> None:
+    with opened(running.create_database(TEMPLATE)) as database:
+        migrate(database, [kernel_steps("postgres")])
+        with database.transaction() as tx:
+            tx.write("create table thing (id bigint primary key, name text)")
+
+
 @pytest.fixture(scope="module")
 def pg() -> Iterator[Server]:
-    """A server of our own, since some tests stop it."""
+    """A durable server of our own, for the tests that stop it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("TEST_PG_DSN", raising=False)
         with server() as running:
-            with opened(running.create_database("kernel")) as database:
-                migrate(database, [kernel_steps("postgres")])
-                with database.transaction() as tx:
-                    tx.write("create table thing (id bigint primary key, name text)")
+            prepare(running)
             yield running
 
 
+@pytest.fixture(scope="module")
+def common(postgres: Server) -> Iterator[Server]:
+    """The server that all tests share, which does not wait for the disk."""
+    prepare(postgres)
+    yield postgres
+    postgres.drop_database(TEMPLATE)
+
+
 @pytest.fixture
-def url(pg: Server) -> Iterator[str]:
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A database of its own; on the server of our own in a test that takes `pg`."""
+    running: Server = request.getfixturevalue("pg" if "pg" in request.fixturenames else "common")
     name = f"test{next(NUMBERS)}"
-    yield pg.create_database(name, template="kernel")
-    pg.drop_database(name)
+    yield running.create_database(name, template=TEMPLATE)
+    running.drop_database(name)
 
 
 @pytest.fixture
@@ -380,7 +399,7 @@ def test_the_url_wins(url: str) -> None:
     assert postgres.arguments(given)["connect_timeout"] == "9"
 
 
-def test_the_server_says_what_its_durability_rests_on(db: PostgresDatabase) -> None:
+def test_the_server_says_what_its_durability_rests_on(pg: Server, db: PostgresDatabase) -> None:
     settings = db.settings()
 
     assert settings.pop("server_version")

@@ -26,7 +26,8 @@ from duework.shapes.schedules import Q as SCHEDULES
 from tests.support.kernel import ME, START, Kernel
 from tests.support.postgres import Server
 
-pytestmark = pytest.mark.slow
+# The rows are written once.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("plans")]
 
 ROWS = 1_000_000
 KNOWN, UNKNOWN, LATER = 1, 2, 3

@@ -10,7 +10,8 @@ from tests.support.processes import Bench, Worker, alive, until
 
 Shared = tuple[Bench, Worker]
 
-pytestmark = pytest.mark.slow
+# The shared worker is started once.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes/cancel")]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,8 @@ from tests.support.processes import Bench, Worker, alive, until
 
 Shared = tuple[Bench, Worker]
 
-pytestmark = pytest.mark.slow
+# The shared worker is started once.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes/isolation")]
 
 
 def test_a_result_and_its_effects_come_back_once(shared: Shared) -> None:
@@ -191,3 +194,25 @@ def _handles(worker: Worker) -> int:
 
 def _threads(worker: Worker) -> int:
     return len(os.listdir(f"/proc/{worker.pid}/task"))
+
+
+def test_a_child_that_outlives_its_worker_for_a_moment_says_nothing(desk: Bench) -> None:
+    worker = desk.start()
+    job = desk.tasks.long_isolated.enqueue(1.0)
+    child = desk.started(job).pid
+    server = parent(child)
+    # It would take its children with it as soon as it notices that the worker is gone.
+    os.kill(server, signal.SIGSTOP)
+
+    try:
+        worker.kill()
+        until(lambda: not alive(child))
+    finally:
+        os.kill(server, signal.SIGKILL)
+
+    assert desk.notes("end", job)
+    assert "Traceback" not in worker.log()
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

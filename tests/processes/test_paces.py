@@ -11,7 +11,8 @@ from tests.support.processes import Bench, Worker, until
 
 Shared = tuple[Bench, Worker]
 
-pytestmark = pytest.mark.slow
+# The shared worker is started once.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("processes/paces")]
 
 
 def test_two_workers_share_a_rate_and_never_exceed_it(desk: Bench) -> None:

@@ -54,7 +54,8 @@ class Kernel:
     """Verbs bound to one database; each call is a transaction of its own."""
 
     def __init__(self, url: str) -> None:
-        self.database = open_database(url, "power")
+        # Nothing here has to survive a power cut.
+        self.database = open_database(url, "process")
         migrate.migrate(self.database, [migrate.kernel_steps(self.database.kind)])
         self.writer = Writer(self.database)
         self.lanes = Lanes()

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -5,6 +6,9 @@ import psycopg
 import pytest
 
 from tests.support.postgres import Server, server
+
+# The server is started once.
+pytestmark = pytest.mark.xdist_group("launcher")
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +40,12 @@ def test_the_server_is_durable_and_listens_on_loopback_only(
     pg: Server, setting: str, expected: str
 ) -> None:
     assert value(pg.dsn, f"show {setting}") == expected
+
+
+def test_only_a_server_that_was_asked_not_to_be_durable_does_not_wait_for_the_disk(
+    postgres: Server,
+) -> None:
+    assert value(postgres.dsn, "show fsync") == "off" or "TEST_PG_DSN" in os.environ
 
 
 def test_a_connection_over_tcp_needs_the_password(pg: Server) -> None:

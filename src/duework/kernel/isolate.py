@@ -321,7 +321,7 @@ def _child(pipe: Connection, raw: bytes) -> None:
     except Exception as error:  # noqa: BLE001 - a module may raise anything when it is imported
         why = f"a fresh process could not import {spec.module}: {describe(error)}"
         failed = Ending(spec.job.id, spec.job.fence, spec.worker, "failed", error=why)
-        pipe.send_bytes(_encode(_frame(failed)))
+        _tell(pipe, _frame(failed))
         return
     registry = Registry()
     registry.add_as(spec.job.task, task)
@@ -333,8 +333,14 @@ def _child(pipe: Connection, raw: bytes) -> None:
         gate.pace.listeners[:] = [lambda pace, word, value: notes.append([pace.name, word, value])]
     attempt = runner.prepare(spec.job, now=spec.now, monotonic=monotonic())
     frame = _frame(attempt) if isinstance(attempt, Ending) else _attempt(attempt, runner, host)
-    pipe.send_bytes(_encode({**frame, "notes": notes}))
+    _tell(pipe, {**frame, "notes": notes})
     pipe.close()
+
+
+def _tell(pipe: Connection, frame: Mapping[str, Any]) -> None:
+    # A worker that was killed hears nothing, and the next one runs the job again.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        pipe.send_bytes(_encode(frame))
 
 
 def _attempt(attempt: Attempt, runner: Runner, host: Host) -> dict[str, Any]:
