@@ -57,10 +57,14 @@ class Options:
         if self.queue is not None:
             check_name("queue", self.queue)
         for what, text in (("key", self.key), ("serial", self.serial)):
-            if text is not None and not _storable(text):
-                raise UsageError(
-                    f"a {what} is a text of 1 to {_TEXT_LIMIT} characters, not {text!r:.100}"
-                )
+            if text is not None:
+                check_text(what, text)
+
+
+def check_text(what: str, text: object) -> None:
+    """A clear error for a key that cannot be stored."""
+    if not _storable(text):
+        raise UsageError(f"a {what} is a text of 1 to {_TEXT_LIMIT} characters, not {text!r:.100}")
 
 
 def _storable(text: object) -> bool:

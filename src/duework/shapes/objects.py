@@ -22,7 +22,7 @@ from duework.kernel.tasks import Definition, Policy
 from duework.shapes import object_store as store
 from duework.shapes.object_handle import Call, ObjectHandle, ObjectInfo, info_of
 from duework.shapes.object_kind import Kind, kind_of
-from duework.task import Options
+from duework.task import check_text
 from duework.twins import averb
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Objects:
 
     def object(self, of: type[DurableObject] | str, key: str) -> ObjectHandle:
         """One object by class and key, made when it is first used; by name only to look at it."""
-        Options(key=key)
+        check_text("key", key)
         if isinstance(of, str):
             return ObjectHandle(self, None, of, key)
         kind = self._kinds.get(of) or self.know_object(of)
