@@ -463,12 +463,48 @@ def test_memory_is_bounded_by_bytes(harness: Harness) -> None:
     app.object_cache_bytes = 1_000_000
     for n in range(30):
         app.object(Flight, f"{n}").assign("1", "a").result()
+        app.object(Flight, f"{n}").seats().result()
 
     cache = app._object_host.cache  # noqa: SLF001 - what is to be bounded
 
     assert 0 < len(cache) < 10
     assert cache.bytes + cache.shelf_bytes <= 1_000_000
     assert app.object(Flight, "0").seats().result() == ["1"]
+
+
+def test_a_walk_over_many_objects_closes_none_that_is_used_often(harness: Harness) -> None:
+    app = harness.app
+    app.object_cache_bytes = 1_000_000
+    often = [app.object(Flight, f"often {n}") for n in range(2)]
+    for each in often:
+        each.assign("1", "a").result()
+        each.seats().result()
+    host = app._object_host  # noqa: SLF001 - which connections are open
+    before = len(host.cache)
+
+    for n in range(30):
+        app.object(Flight, f"{n}").assign("1", "a").result()
+
+    assert (before, len(host.cache)) == (2, 2)
+    assert len(host._images) == 1  # noqa: SLF001
+    assert [each.seats().result() for each in often] == [["1"], ["1"]]
+
+
+def test_an_object_that_is_closed_answers_nobody_who_kept_it(harness: Harness) -> None:
+    app = harness.app
+    kept: list[Flight] = []
+    kind = app.know_object(Flight)
+    app.object(Flight, "x").assign("1", "a").result()
+    app.forget_objects()
+    host = app._object_host  # noqa: SLF001
+    host.run(kind, "x", Pending(kept.append, (), {}, None))
+
+    def meddle(self: Flight) -> None:
+        assert self.key == "y"
+        kept[0].sql("delete from seat")
+
+    with pytest.raises(UsageError, match="is over"):
+        host.run(kind, "y", Pending(meddle, (), {}, None))
 
 
 def test_a_connection_that_served_another_object_remembers_nothing_of_it(harness: Harness) -> None:

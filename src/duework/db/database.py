@@ -156,7 +156,9 @@ def encode_list(values: list[Any]) -> str:
 
 def check_values(sql: str, values: Values) -> None:
     """A clear error for a parameter that is missing or not used."""
-    wanted = set(parameters(sql))
+    wanted = frozenset(parameters(sql))
+    if wanted == values.keys():
+        return
     if missing := wanted - values.keys():
         raise UsageError(
             f"the query needs values for {', '.join(':' + n for n in sorted(missing))}"

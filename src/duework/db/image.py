@@ -20,11 +20,8 @@ import apsw
 from duework.db.database import check_values, row_type
 from duework.errors import DatabaseError, ObjectTooLarge, UsageError
 
-PAGE = 4096
 # 64 MB: every page of it is compared after a call that wrote.
 LIMIT = 64 * 2**20
-# Compared at once before single pages are.
-_BLOCK = 16 * PAGE
 _STATEMENTS = 32
 _SETUP = "pragma foreign_keys = on; pragma trusted_schema = off; pragma temp_store = memory"
 _REFUSED = {
@@ -42,6 +39,7 @@ _MAKES = {
     *(apsw.SQLITE_CREATE_TABLE, apsw.SQLITE_CREATE_VIEW, apsw.SQLITE_CREATE_INDEX),
     *(apsw.SQLITE_CREATE_TRIGGER, apsw.SQLITE_CREATE_VTABLE),
 }
+_WATCHED = {*_REFUSED, *_TEMPORARY, *_MAKES, apsw.SQLITE_PRAGMA}
 _NO_TEMPORARY = "temporary tables are refused inside an object: they would not be stored"
 # Pragmas that take a value; without one a pragma only tells.
 _PRAGMAS = {
@@ -49,7 +47,7 @@ _PRAGMAS = {
     *("foreign_key_list", "foreign_key_check", "integrity_check", "quick_check"),
     *("user_version", "application_id", "defer_foreign_keys"),
 }
-_OVER = "the transaction of this call is over: something rolled it back, or the method has returned"
+OVER = "the transaction of this call is over: something rolled it back, or the method has returned"
 
 
 @lru_cache(maxsize=1)
@@ -76,7 +74,7 @@ def _allow(
     database: str | None,
     _: str | None,
 ) -> int:
-    if guard.ours:
+    if guard.ours or code not in _WATCHED:
         return apsw.SQLITE_OK
     if code in _REFUSED:
         guard.why = _REFUSED[code]
@@ -130,7 +128,7 @@ class Image:
         """End the transaction; whether it wrote. Raises, undone, if a constraint was put off."""
         connection, self._guard.ours = self._connection, True
         if not connection.in_transaction:
-            raise UsageError(_OVER)
+            raise UsageError(OVER)
         wrote = connection.txn_state("main") == apsw.SQLITE_TXN_WRITE
         try:
             connection.execute("commit")
@@ -148,7 +146,7 @@ class Image:
         """Run the user's own SQL; rows with attribute and index access."""
         check_values(text, values)
         if self._guard.ours or not self._connection.in_transaction:
-            raise UsageError(_OVER)
+            raise UsageError(OVER)
         try:
             cursor = self._connection.execute(text, values)
             first = cursor.fetchone()
@@ -187,28 +185,6 @@ class Image:
     def close(self) -> None:
         with contextlib.suppress(apsw.Error):
             self._connection.close(force=True)
-
-
-def changed(before: bytes, after: bytes) -> list[tuple[int, bytes]]:
-    """The pages, numbered from 1, in which two databases differ.
-
-    A write counts up a number in the first page. Where nothing else of that page changed it is not
-    worth storing: it tells caches of a file that they are stale, and here there are none.
-    """
-    found: list[tuple[int, bytes]] = []
-    for block in range(0, len(after), _BLOCK):
-        if block and after[block : block + _BLOCK] == before[block : block + _BLOCK]:
-            continue
-        for start in range(block, min(block + _BLOCK, len(after)), PAGE):
-            page = after[start : start + PAGE]
-            if page != before[start : start + PAGE] and (start or _first_differs(before, page)):
-                found.append((start // PAGE + 1, page))
-    return found
-
-
-def _first_differs(before: bytes, page: bytes) -> bool:
-    """Leaves out the change counter and the version that it is valid for."""
-    return page[:24] != before[:24] or page[28:92] != before[28:92] or page[96:] != before[96:PAGE]
 
 
 def _translated(error: apsw.Error, guard: _Guard) -> Exception:

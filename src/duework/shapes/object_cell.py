@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from duework.db.answer import Waiting
-from duework.db.image import PAGE, Image, changed
+from duework.db.image import OVER, Image
+from duework.db.pages import PAGE, changed, packed, unpacked
 from duework.db.writer import holding
 from duework.durations import Duration, Moment, planned
 from duework.errors import UsageError
 from duework.kernel.engine import Engine
 from duework.kernel.job import NewJob
 from duework.shapes.object_kind import Kind
-from duework.shapes.object_pages import packed, unpacked
 from duework.shapes.object_store import SMALL, Alarm, Change, Loaded, Stored
 
 # What an open SQLite connection takes beside its pages, about.
@@ -46,12 +46,16 @@ class Pending(Waiting):
 class Cell:
     """An object in memory: its database, its instance, and what its calls ask for."""
 
-    def __init__(self, kind: Kind, key: str, base: Loaded, engine: Engine, image: Image) -> None:
+    def __init__(
+        self, kind: Kind, key: str, base: Loaded, engine: Engine, *, stays: bool = True
+    ) -> None:
         self.kind = kind
         self.key = key
         self.base = base
         self._engine = engine
-        self.image = image
+        # Its connection, while it is open; and whether it stays open after its calls.
+        self.image: Image | None = None
+        self.stays = stays
         self._instance: Any = None
         # Whether its pages may differ from the stored ones.
         self.wrote = False
@@ -70,18 +74,20 @@ class Cell:
 
     def call(self, pending: Pending) -> None:
         """Run one call as a transaction; a raise undoes all of it."""
+        image = self.image
+        assert image is not None, "it was opened for its calls"
         pending.value = pending.error = None
         self._new, self._going = [], False
         token = holding.set(True)
         try:
-            self.image.begin()
+            image.begin()
             if self._instance is None:
                 self._open()
             pending.value = pending.function(self._instance, *pending.args, **pending.kwargs)
-            self.wrote |= self.image.commit()
+            self.wrote |= image.commit()
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller
             pending.error = error
-            self.image.rollback()
+            image.rollback()
             # What the call may have left in attributes goes with it.
             self._instance = None
             return
@@ -112,6 +118,7 @@ class Cell:
         pages = None
         count = len(base.pages) // PAGE
         if self.wrote:
+            assert self.image is not None, "it is open until it has said what changed"
             after = self.image.pages()
             pages = [(number, packed(page)) for number, page in changed(base.pages, after)]
             count = len(after) // PAGE
@@ -127,6 +134,16 @@ class Cell:
             holder=holder,
         )
 
+    def close(self) -> Image | None:
+        """Give its connection away, for another object."""
+        image, self.image, self._instance = self.image, None, None
+        return image
+
+    @property
+    def small(self) -> bool:
+        """Whether all that is to be known of it is known as packed pages."""
+        return bool(self._after_stored if self.wrote else self.base.stored)
+
     def stored(self, answer: Stored) -> None:
         """The commit has happened: this is what is stored now."""
         pages, stored = self.base.pages, self.base.stored
@@ -139,6 +156,8 @@ class Cell:
     # --- what an instance asks for
 
     def sql(self, text: str, values: dict[str, Any]) -> list[Any]:
+        if self.image is None:
+            raise UsageError(OVER)
         return self.image.sql(text, values)
 
     def set_alarm(self, after: Duration | None, at: Moment | None) -> None:
@@ -181,20 +200,24 @@ def _merged(
 class Cache:
     """Objects in memory that nobody uses at the moment, as many bytes of them as allowed.
 
-    Most of the bytes are for open ones. Those that had to make room stay as packed pages for a while,
-    which take a hundredth of that where they are small.
+    Most of the bytes are for open ones. The others lie on a shelf as packed pages, which take a
+    hundredth of that where they are small. An object stays open once it is used again so soon that it
+    would still be open: a walk over more objects than fit here uses a few connections again and again,
+    and closes none that is worth keeping.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit - limit // SHELF_SHARE
         self.bytes = 0
         self._cells: OrderedDict[tuple[str, str], Cell] = OrderedDict()
-        self._shelf: OrderedDict[tuple[str, str], tuple[Loaded, int]] = OrderedDict()
+        # With the number of the put, and the bytes.
+        self._shelf: OrderedDict[tuple[str, str], tuple[Loaded, int, int]] = OrderedDict()
         self._shelf_limit = limit // SHELF_SHARE
         self.shelf_bytes = 0
+        self._puts = 0
 
-    def take(self, kind: Kind, key: str) -> Cell | Loaded | None:
-        """The open object, or what is known of it; its version may be an old one."""
+    def take(self, kind: Kind, key: str, engine: Engine) -> Cell | None:
+        """The object, open or not; its version may be an old one."""
         cell = self._cells.pop((kind.name, key), None)
         if cell is not None:
             self.bytes -= cell.cost
@@ -202,12 +225,18 @@ class Cache:
         shelved = self._shelf.pop((kind.name, key), None)
         if shelved is None:
             return None
-        base, size = shelved
+        known, put, size = shelved
         self.shelf_bytes -= size
-        return Loaded(base.id, base.version, base.alarm, unpacked(base.stored), base.stored)
+        base = Loaded(known.id, known.version, known.alarm, unpacked(known.stored), known.stored)
+        soon = (self._puts - put) * CONNECTION_BYTES < self.limit
+        return Cell(kind, key, base, engine, stays=soon)
 
     def put(self, cell: Cell) -> list[Cell]:
         """Keep it; returns those that have to be closed for it."""
+        self._puts += 1
+        if cell.image is None:
+            self._put_away(cell)
+            return []
         self._cells[cell.kind.name, cell.key] = cell
         self.bytes += cell.cost
         gone = []
@@ -224,10 +253,10 @@ class Cache:
             return
         size = sum(map(len, base.stored)) + SHELVED_BYTES
         known = Loaded(base.id, base.version, base.alarm, stored=base.stored)
-        self._shelf[cell.kind.name, cell.key] = (known, size)
+        self._shelf[cell.kind.name, cell.key] = (known, self._puts, size)
         self.shelf_bytes += size
         while self.shelf_bytes > self._shelf_limit:
-            _, (_, size) = self._shelf.popitem(last=False)
+            _, (_, _, size) = self._shelf.popitem(last=False)
             self.shelf_bytes -= size
 
     def __len__(self) -> int:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from duework.clock import as_datetime
+from duework.db.pages import PAGE, changed, packed
 from duework.errors import Conflict, NotFound, UsageError
 from duework.shapes import object_store as store
 from duework.shapes.object_kind import Kind
-from duework.shapes.object_pages import PAGE, packed
 from duework.shapes.object_store import Change, Loaded
 from duework.twins import averb
 
@@ -183,7 +183,7 @@ class ObjectHandle:
 
     def import_(self, path: str | Path) -> ObjectInfo:
         """Take its database from an ordinary SQLite file; what it had is replaced."""
-        from duework.db.image import changed, from_file
+        from duework.db.image import from_file
 
         pages = from_file(Path(path))
         count = len(pages) // PAGE

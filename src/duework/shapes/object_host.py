@@ -234,13 +234,9 @@ class Host:
     def _load(self, works: list[Work]) -> None:
         """Have their objects in memory, or the error."""
         with self._lock:
-            known = [self.cache.take(work.line.kind, work.line.key) for work in works]
-        for work, found in zip(works, known, strict=True):
-            if isinstance(found, Cell):
-                work.cell = found
-            elif found is not None:
-                self._make(work, found)
-        if missing := [work for work in works if work.cell is None and work.error is None]:
+            for work in works:
+                work.cell = self.cache.take(work.line.kind, work.line.key, self.engine)
+        if missing := [work for work in works if work.cell is None]:
             self._read(missing)
 
     def _read(self, works: list[Work]) -> None:
@@ -256,25 +252,26 @@ class Host:
                 self._read([work])
             return
         for work, base in zip(works, bases, strict=True):
-            self._make(work, base)
+            line = work.line
+            work.cell = Cell(line.kind, line.key, base, self.engine, stays=False)
 
-    def _make(self, work: Work, base: Loaded) -> None:
-        with self._lock:
-            image = self._images.pop() if self._images else None
+    def _open(self, cell: Cell) -> None:
+        """Give it a connection: of those that are free the one used last, which is the quickest."""
         try:
-            image = image or Image()
-            image.load(base.pages)
-            work.cell = Cell(work.line.kind, work.line.key, base, self.engine, image)
-        except DatabaseError as error:
-            work.error = error
+            image = self._images.pop()
+        except IndexError:
+            image = Image()
+        image.load(cell.base.pages)
+        cell.image = image
 
-    def _drop(self, cells: list[Cell]) -> None:
-        """Forget these copies; a few of their connections serve others."""
-        with self._lock:
-            room = max(0, IMAGES - len(self._images))
-            self._images += [cell.image for cell in cells[:room]]
-        for cell in cells[room:]:
-            cell.image.close()
+    def _close(self, cells: Sequence[Cell]) -> None:
+        """Take their connections away; a few are kept to serve others."""
+        for cell in cells:
+            image = cell.close()
+            if image is not None and len(self._images) < IMAGES:
+                self._images.append(image)
+            elif image is not None:
+                image.close()
 
     def _run_calls(self, work: Work) -> None:
         line, cell = work.line, work.cell
@@ -283,6 +280,8 @@ class Host:
         if line.tries > PATIENT_TRIES:
             pause(random.random() * 0.001 * min(line.tries, 20))  # noqa: S311 - jitter
         try:
+            if cell.image is None:
+                self._open(cell)
             for place, pending in enumerate(work.calls):
                 cell.call(pending)
                 if cell.deleted:
@@ -291,6 +290,8 @@ class Host:
                     del work.calls[place + 1 :]
             if any(pending.error is None for pending in work.calls):
                 work.change = cell.change(work.calls[0].holder)
+            if cell.small and not cell.stays:
+                self._close([cell])
         except Exception as error:  # noqa: BLE001 - answered to those who called
             work.error = error
 
@@ -364,7 +365,7 @@ class Host:
                     again.append(work.line)
                 else:
                     del self._lines[work.line.kind.name, work.line.key]
-        self._drop(dropped)
+        self._close(dropped)
         tell(answered)
         return again
 

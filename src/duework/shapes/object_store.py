@@ -14,13 +14,13 @@ import msgspec
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
+from duework.db.pages import PAGE, unpacked
 from duework.db.queries import load as load_statements
 from duework.errors import DatabaseError
 from duework.kernel.engine import Engine
 from duework.kernel.job import Ending, Held, LaneName, NewJob
 from duework.kernel.settle import apply, held
 from duework.kernel.verify import BOUND, SAMPLE, Finding
-from duework.shapes.object_pages import PAGE, unpacked
 
 S = load_statements("duework.shapes", "objects")
 # Pages of an object of which a process may keep a packed copy beside the open one.
