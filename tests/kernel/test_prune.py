@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from duework.kernel.admission import forget
+from duework.kernel.engine import prune_round
 from duework.kernel.job import DAY
+from duework.kernel.jobs import CHUNK
+from duework.testing import Harness
 from tests.support.kernel import Kernel
 
 
@@ -84,3 +88,40 @@ def test_a_failed_job_is_kept_for_as_long_as_another_one_waits_for_it(kernel: Ke
     kernel.now += DAY
 
     assert kernel.prune() == 1
+
+
+def test_keys_that_may_be_used_again_go_chunk_by_chunk(kernel: Kernel) -> None:
+    new = [kernel.new(key=f"k{n}", once_until=kernel.now + n) for n in range(5)]
+    kernel.enqueue(*new)
+
+    kernel.now += 3
+    assert kernel.prune(chunk=3) == 3
+
+    with kernel.reading() as tx:
+        left = tx.read("select key from duework_once order by key")
+    assert [row.key for row in left] == ["k3", "k4"]
+    assert kernel.prune(chunk=3) == 1
+
+
+def test_quiet_rows_of_a_pace_go_chunk_by_chunk(kernel: Kernel) -> None:
+    row = "insert into duework_pace (name, kind, idle, changed) values (:name, 'rate', :idle, 0)"
+    idle = [{"name": f"p{n}", "idle": kernel.now + n} for n in range(4)]
+    kernel.run(lambda tx: tx.write(row, rows=[*idle, {"name": "busy", "idle": None}]))
+
+    kernel.now += 2
+    counts = [kernel.run(lambda tx: forget(tx, now=kernel.now, chunk=2)) for _ in range(3)]
+
+    with kernel.reading() as tx:
+        left = tx.read("select name from duework_pace order by name")
+    assert counts == [2, 1, 0]
+    assert [row.name for row in left] == ["busy", "p3"]
+
+
+def test_a_round_goes_on_while_there_is_more_than_a_chunk_of_anything(harness: Harness) -> None:
+    engine = harness.app.engine
+    row = "insert into duework_pace (name, kind, idle, changed) values (:name, 'rate', 1, 0)"
+    with harness.app.transaction() as tx:
+        tx.write(row, rows=[{"name": f"p{n}"} for n in range(CHUNK + 1)])
+
+    assert prune_round(engine, 10) == 2
+    assert harness.app.read("select count(*) as n from duework_pace")[0].n == 0

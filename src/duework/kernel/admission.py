@@ -307,9 +307,9 @@ def hear(tx: Tx, notes: Sequence[Note], *, now: int) -> bool:
 Change = Callable[[State], State]
 
 
-def forget(tx: Tx, *, now: int) -> None:
-    """Drop the rows of values that have been quiet for long enough."""
-    tx.query(P.forget_paces, {"now": now})
+def forget(tx: Tx, *, now: int, chunk: int) -> int:
+    """Drop a chunk of the rows of values that have been quiet for long enough; how many."""
+    return len(tx.query(P.forget_paces, {"now": now, "wanted": chunk}))
 
 
 def change(tx: Tx, name: str, kind: str | None, how: Change, *, now: int) -> None:

@@ -214,8 +214,9 @@ def prune_round(engine: Engine, chunks: int) -> int:
     """Delete settled rows whose retention is over, a small transaction each; the chunks it took."""
 
     def chunk(tx: Tx, items: list[None]) -> Sequence[int]:
-        admission.forget(tx, now=engine.clock.now())
-        return [jobs.prune(tx, now=engine.clock.now()) for _ in items]
+        now = engine.clock.now()
+        quiet = admission.forget(tx, now=now, chunk=jobs.CHUNK)
+        return [max(quiet, jobs.prune(tx, now=now)) for _ in items]
 
     for done in range(1, chunks + 1):
         if engine.writer.call(chunk, [None], patience=None)[0] < jobs.CHUNK:

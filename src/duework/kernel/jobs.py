@@ -310,7 +310,7 @@ def purge_queue(tx: Tx, queue: str, *, now: int, lanes: Lanes, react: Reaction) 
 
 
 def prune(tx: Tx, *, now: int, chunk: int = CHUNK) -> int:
-    """Delete a chunk of settled rows whose retention has ended; returns how many, of jobs or batches."""
+    """Delete a chunk of settled rows whose retention has ended; returns the most of one kind."""
     found: dict[int, int | None] = {}
     for identifier, state, batch in tx.query(Q.over, {"now": now, "wanted": chunk}):
         if state == "failed" and tx.query(Q.waiting_for, {"job": identifier}):
@@ -320,8 +320,8 @@ def prune(tx: Tx, *, now: int, chunk: int = CHUNK) -> int:
             found[identifier] = batch
     if found:
         _delete(tx, found, now=now)
-    tx.query(Q.delete_once, {"now": now})
-    return max(len(found), _prune_batches(tx, now=now, chunk=chunk))
+    once = tx.query(Q.delete_once, {"now": now, "wanted": chunk})
+    return max(len(found), len(once), _prune_batches(tx, now=now, chunk=chunk))
 
 
 def _prune_batches(tx: Tx, *, now: int, chunk: int) -> int:

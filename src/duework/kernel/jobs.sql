@@ -394,7 +394,14 @@ delete from duework_job where id in (select value from json_each(:ids))
 delete from duework_attempt where job in (select value from json_each(:ids))
 
 -- name: delete_once
-delete from duework_once where until <= :now
+-- A chunk of what is over; compared again, since somebody may have claimed the key meanwhile.
+delete from duework_once
+where (task, key) in (select task, key from duework_once
+                      where until <= :now
+                      order by until
+                      limit :wanted)
+  and until <= :now
+returning job
 
 -- name: pause
 insert into duework_pause (queue) values (:queue) on conflict do nothing

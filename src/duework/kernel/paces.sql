@@ -39,8 +39,17 @@ set due = :slot, worker = null, slot = :slot, slot_fence = :fence
 where id = :id and fence = :fence
 
 -- name: forget_paces
--- Rows of values that are as good as none.
-delete from duework_pace where idle <= :now
+-- A chunk of the rows of values that are as good as none, locked in the order of everybody else.
+delete from duework_pace
+where name in (select name from duework_pace
+               where name in (select name from duework_pace
+                              where idle <= :now
+                              order by idle
+                              limit :wanted)
+               order by name
+               /*+ for update */)
+  and idle <= :now
+returning name
 
 -- name: paces
 -- For people, by name.
