@@ -83,26 +83,28 @@ select holder from duework_object_lease where kind = :kind and key = :key
 /*+ for update */
 
 -- name: listed
--- One page, by kind and key; go on with the last of them.
+-- One page, by kind and key; go on with the last of them. Alarms and leases are looked up for that page.
 select o.kind, o.key, o.version, o.pages, o.created, o.changed, j.due, j.failures, j.error,
        l.holder
-from duework_object o
+from (select * from duework_object
+      where (kind, key) > (:kind, :key)
+      order by kind, key
+      limit :wanted) o
 left join duework_job j on j.id = o.alarm
 left join duework_object_lease l on l.kind = o.kind and l.key = o.key and l.until > :now
-where (o.kind, o.key) > (:kind, :key)
 order by o.kind, o.key
-limit :wanted
 
 -- name: listed_of
 -- The same for one kind, and keys between two.
 select o.kind, o.key, o.version, o.pages, o.created, o.changed, j.due, j.failures, j.error,
        l.holder
-from duework_object o
+from (select * from duework_object
+      where kind = :kind and key > :key and key >= :first and key < :last
+      order by key
+      limit :wanted) o
 left join duework_job j on j.id = o.alarm
 left join duework_object_lease l on l.kind = o.kind and l.key = o.key and l.until > :now
-where o.kind = :kind and o.key > :key and o.key >= :first and o.key < :last
 order by o.key
-limit :wanted
 
 -- name: shown
 select o.kind, o.key, o.version, o.pages, o.created, o.changed, j.due, j.failures, j.error,

@@ -22,8 +22,8 @@ create table duework_object_page (
 
 -- Who runs an async method of an object, which need not exist yet.
 create table duework_object_lease (
-    kind text not null,
-    key text not null,
+    kind text collate "C" not null,
+    key text collate "C" not null,
     holder bigint not null,             -- drawn for the call; the job's id for an alarm
     until bigint not null,
     primary key (kind, key)

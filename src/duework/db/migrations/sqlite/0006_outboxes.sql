@@ -28,3 +28,6 @@ create table duework_outbox (
 create unique index duework_outbox_key on duework_outbox (outbox, key);
 create index duework_outbox_state on duework_outbox (outbox, state, id);
 create index duework_outbox_due on duework_outbox (due);
+
+-- The lanes of one outbox, which may be many among more: the other side wants all of them to wait.
+create index duework_lane_task on duework_lane (task);
