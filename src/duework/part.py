@@ -108,7 +108,7 @@ class Part(Tasks, PartObjects):
     def _register(
         self, function: Callable[..., Any], options: dict[str, Any]
     ) -> Task[..., Any, Any]:
-        task: Task[..., Any, Any] = Task(define(function, options, f"{self.name}."), None)
+        task: Task[..., Any, Any] = Task(define(function, options, f"{self.name}."), None, self)
         self._tasks.append(task)
         return task
 

@@ -215,10 +215,12 @@ def _options(known: Options, more: Mapping[str, Any]) -> Options:
 class Task(Generic[P, R, C]):
     """A function registered with an App or a Part. A plain call stays a plain call."""
 
-    def __init__(self, definition: Definition, app: App | None) -> None:
+    def __init__(self, definition: Definition, app: App | None, part: Any = None) -> None:
         self.definition = definition
         self.name = definition.name
         self._app = app
+        # Where it was declared: in a process of its own it may have no App.
+        self.declared_by: Any = part or app
         self.__wrapped__ = definition.function
         self.__doc__ = definition.function.__doc__
         self.__name__ = definition.function.__name__

@@ -155,6 +155,26 @@ def test_at_its_timeout_a_process_is_killed_with_all_it_started(shared: Shared) 
     assert not [fact for fact in worker.facts("JobStuck") if fact["job"] == job.id]
 
 
+def test_chains_messages_and_schedules_leave_the_process_with_its_result(shared: Shared) -> None:
+    bench, _ = shared
+    app, tasks = bench.app, bench.tasks
+
+    failed = tasks.asks_for_all_shapes.enqueue("nothing", fails=True).wait("10s")
+    job = tasks.asks_for_all_shapes.enqueue("grace").wait("10s")
+
+    assert (job.state, job.error) == ("done", None)
+    assert len(app.chains(key="grace")) == 1
+    until(lambda: app.chains(key="grace")[0].state == "done")
+    assert app.chains(key="grace")[0].counts == {"items": 2}
+    [message] = until(lambda: tasks.silent.messages("sent"))
+    assert (message.key, message.message) == ("grace", "from grace")
+    schedule = app.find_schedule("grace")
+    assert (schedule.task, schedule.kind, schedule.rule) == ("quick", "every", "3600000")
+    assert failed.state == "failed"
+    assert app.chains(key="nothing") == []
+    assert app.schedules(prefix="nothing") == []
+
+
 def test_a_function_cannot_leave_the_process(shared: Shared) -> None:
     bench, _ = shared
 

@@ -351,6 +351,23 @@ mindful = app.outbox("mindful", Hook("1h"))
 forgetful = app.outbox("forgetful", Hook(None))
 
 
+class Silent(Outbox[str]):
+    async def submit(self, message: str, key: str) -> Sent:
+        return Sent()
+
+
+silent = app.outbox("silent", Silent())
+
+
+@app.task(isolation="process")
+def asks_for_all_shapes(run: Run, name: str, *, fails: bool = False) -> None:
+    run.start(stroll.using(key=name), 2)
+    run.submit(silent.using(key=name), f"from {name}")
+    run.schedule(quick, every="1h", args=(f"hourly {name}",), key=name)
+    if fails:
+        raise Fail("no use")
+
+
 def _nested() -> Any:
     @app.task(isolation="process")
     def hidden() -> None: ...

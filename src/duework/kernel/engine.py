@@ -23,7 +23,7 @@ from duework.kernel.facts import ClockStepped, Fact
 from duework.kernel.job import Ending, Enqueued, Held, NewBatch, NewJob
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.steps import Steps
-from duework.kernel.tasks import Registry
+from duework.kernel.tasks import Registry, Writes
 
 logger = logging.getLogger("duework")
 # How the names of the engine's own tasks begin.
@@ -72,6 +72,7 @@ class Engine:
         self.revive: Callable[[Tx, list[int]], Sequence[str]] = self._revive
         self.hear: Callable[[Tx, list[Note]], Sequence[None]] = self._hear
         registry.on_note = self._noted
+        registry.writes["batch"] = Writes(NewBatch, self.batch)
 
     def _enqueue(self, tx: Tx, new: list[NewJob]) -> Sequence[Enqueued]:
         now = self.clock.now()

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from duework.clock import monotonic
 from duework.codec import encode
 from duework.db.database import Tx
 from duework.kernel.engine import Engine
-from duework.kernel.job import Claimed, Effect, NewBatch, NewJob
+from duework.kernel.job import Claimed, Effect, NewJob
 from duework.kernel.transaction import Transaction
 
 PROGRESS_SECONDS = 0.5
@@ -40,11 +42,15 @@ class WorkerHost:
 
         return enqueue
 
-    def effect_of_batch(self, new: NewBatch) -> Effect:
-        def batch(tx: Tx) -> None:
-            self._engine.batch(tx, [new])
+    def effect_as(self, name: str, item: Any) -> Effect:
+        """What a shape writes of its own; an item that comes from another process is plain data."""
+        known = self._engine.registry.writes[name]
+        made = item if isinstance(item, known.item) else msgspec.convert(item, known.item)
 
-        return batch
+        def write(tx: Tx) -> None:
+            known.verb(tx, [made])
+
+        return write
 
     def transaction(self, tx: Tx) -> Transaction:
         return Transaction(tx, self._engine)

@@ -26,7 +26,7 @@ import msgspec
 
 from duework.clock import SystemClock, monotonic
 from duework.errors import Error, UsageError
-from duework.kernel.job import Claimed, Effect, Ending, NewBatch, NewJob, Told
+from duework.kernel.job import Claimed, Effect, Ending, NewJob, Told
 from duework.kernel.report import describe
 from duework.kernel.run import Host, Write
 from duework.kernel.runner import Attempt, Runner, TimedOut
@@ -234,8 +234,8 @@ def _ending(frame: Mapping[str, Any], attempt: Attempt, host: Host, worker: int)
     for each in frame["effects"]:
         if each["kind"] == "write":
             effects.append(Write(each["sql"], each["values"], each["rows"]))
-        elif each["kind"] == "batch":
-            effects.append(host.effect_of_batch(msgspec.convert(each["batch"], NewBatch)))
+        elif each["kind"] == "item":
+            effects.append(host.effect_as(each["name"], each["item"]))
         else:
             effects.append(host.effect_of(msgspec.convert(each["jobs"], list[NewJob])))
     return Ending(
@@ -283,8 +283,8 @@ class _Pipe:
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect:
         return _Jobs(list(jobs))
 
-    def effect_of_batch(self, new: NewBatch) -> Effect:
-        return _Batch(new)
+    def effect_as(self, name: str, item: Any) -> Effect:
+        return _Item(name, item)
 
     def transaction(self, tx: Any) -> Any:
         return tx
@@ -304,11 +304,12 @@ class _Jobs(_OnTheWay):
         self.jobs = jobs
 
 
-class _Batch(_OnTheWay):
-    """A batch on its way to the parent."""
+class _Item(_OnTheWay):
+    """What a shape is to write, on its way to the parent."""
 
-    def __init__(self, new: NewBatch) -> None:
-        self.new = new
+    def __init__(self, name: str, item: Any) -> None:
+        self.name = name
+        self.item = item
 
 
 def _child(pipe: Connection, raw: bytes) -> None:
@@ -370,12 +371,12 @@ def _frame(ending: Ending, *, not_here: bool = False) -> dict[str, Any]:
             effects.append({"kind": "write", "sql": effect.sql, "values": values, "rows": rows})
         elif isinstance(effect, _Jobs):
             effects.append({"kind": "jobs", "jobs": effect.jobs})
-        elif isinstance(effect, _Batch):
-            effects.append({"kind": "batch", "batch": effect.new})
+        elif isinstance(effect, _Item):
+            effects.append({"kind": "item", "name": effect.name, "item": effect.item})
         else:
             why = (
-                "run.commit, run.start, run.submit and run.schedule cannot leave a process of its"
-                " own: use run.write, run.enqueue or run.batch"
+                "a function given to run.commit cannot leave a process of its own: use run.write,"
+                " run.enqueue, run.batch, run.start, run.submit or run.schedule"
             )
             return _frame(ending.but(kind="failed", error=why, effects=()), not_here=True)
     return {

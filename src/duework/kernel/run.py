@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from duework.db.database import Tx
 from duework.errors import UsageError
-from duework.kernel.job import Claimed, Effect, NewBatch, NewJob
+from duework.kernel.job import Claimed, Effect, NewJob
 
 # Keys of jobs that a schedule made: with its key and its slot.
 SCHEDULED = "schedule:"
@@ -30,7 +30,7 @@ class Host(Protocol):
 
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect: ...
 
-    def effect_of_batch(self, new: NewBatch) -> Effect: ...
+    def effect_as(self, name: str, item: Any) -> Effect: ...
 
     def transaction(self, tx: Tx) -> Any: ...
 
@@ -116,24 +116,22 @@ class Run:
     def batch(self, task: Any, items: Iterable[Any], /, **options: Any) -> None:
         """Make a batch with the settle, or not at all. Takes what `app.batch` takes."""
         new = task.using()._new_batch(items, self._host.now(), **options)  # noqa: SLF001 - ours
-        self._add(self._host.effect_of_batch(new))
+        self._add(self._host.effect_as("batch", new))
 
     def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> None:
         """Start a chain with the settle, or not at all. `chain` may be `chain.using(…)`."""
-        begin = chain.using()._start_in(args, kwargs, self._host.now())  # noqa: SLF001 - ours
-
-        def effect(tx: Tx) -> None:
-            begin(self._host.transaction(tx))
-
-        self._add(effect)
+        new = chain.using()._new_chain(args, kwargs, self._host.now())  # noqa: SLF001 - ours
+        self._add(self._host.effect_as("chain", new))
 
     def schedule(self, task: Any, /, **options: Any) -> None:
         """Make or change a schedule with the settle, or not at all; options as `app.schedule`."""
-        self._add(task.app.schedule_effect(task, options, self._host.now()))
+        new = task.declared_by.new_schedule(task, options, self._host.now())
+        self._add(self._host.effect_as("schedule", new))
 
     def submit(self, outbox: Any, message: Any, /) -> None:
         """Queue a message with the settle, or not at all. `outbox` may be `outbox.using(…)`."""
-        self._add(outbox.using()._effect(message, self._host.now()))  # noqa: SLF001 - ours
+        new = outbox.using()._new(message, self._host.now())  # noqa: SLF001 - ours
+        self._add(self._host.effect_as("message", new))
 
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""

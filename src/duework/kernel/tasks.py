@@ -184,12 +184,22 @@ def _takes_run(function: Callable[..., Any]) -> bool:
     return hints.get(parameters[0].name) is Run
 
 
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """What a shape writes in somebody's transaction: its items are data, and can leave a process."""
+
+    item: type
+    verb: Callable[[Any, list[Any]], Sequence[Any]]
+
+
 class Registry:
     """The tasks this process knows."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, Definition] = {}
         self.queue_limits: dict[str, int] = {}
+        # By name: chain, schedule, message, batch.
+        self.writes: dict[str, Writes] = {}
         # Tasks that turned out to need something of the worker's, in a process of their own.
         self.at_home: set[str] = set()
         self.task_paces: dict[str, tuple[Gate, ...]] = {}

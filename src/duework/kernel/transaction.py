@@ -41,12 +41,18 @@ class Transaction:
 
     def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Start a chain, or `chain.using(…)`, in this transaction."""
-        return chain.using()._start_in(args, kwargs, self._engine.clock.now())(self)  # noqa: SLF001 - ours
+        new = chain.using()._new_chain(args, kwargs, self._engine.clock.now())  # noqa: SLF001 - ours
+        return self._write("chain", new)
 
     def schedule(self, task: Any, /, **options: Any) -> None:
         """Make or change a schedule in this transaction; options as `app.schedule`."""
-        task.app.schedule_effect(task, options, self._engine.clock.now())(self._tx)
+        now = self._engine.clock.now()
+        self._write("schedule", task.declared_by.new_schedule(task, options, now))
 
     def submit(self, outbox: Any, message: Any, /) -> None:
         """Queue a message of an outbox, or of `outbox.using(…)`, in this transaction."""
-        outbox.using()._effect(message, self._engine.clock.now())(self._tx)  # noqa: SLF001 - ours
+        self._write("message", outbox.using()._new(message, self._engine.clock.now()))  # noqa: SLF001 - ours
+
+    def _write(self, name: str, item: Any) -> Any:
+        """Let a shape write something of its own."""
+        return self._engine.registry.writes[name].verb(self._tx, [item])[0]

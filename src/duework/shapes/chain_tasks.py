@@ -32,7 +32,6 @@ from duework.twins import averb
 if TYPE_CHECKING:
     from duework.app import App
     from duework.kernel.tasks import Definition
-    from duework.kernel.transaction import Transaction
     from duework.shapes.chains import Chains
 
 P = ParamSpec("P")
@@ -188,13 +187,6 @@ class Starting(Generic[P]):
 
     def _new_chain(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewChain:
         return self._task._new_chain(args, kwargs, self._options, now)  # noqa: SLF001 - ours
-
-    def _start_in(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int
-    ) -> Callable[[Transaction], Chain]:
-        """What starts it in somebody's transaction; the arguments are checked now."""
-        new, chains = self._new_chain(args, kwargs, now), self._task._chains()  # noqa: SLF001 - ours
-        return lambda tx: chains.start_verb(tx._tx, [new])[0]  # noqa: SLF001 - ours
 
 
 def _options(known: StartOptions, more: Mapping[str, Any]) -> StartOptions:

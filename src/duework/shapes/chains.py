@@ -23,6 +23,7 @@ from duework.kernel.engine import Engine
 from duework.kernel.job import KEEP, Ending, Held, LaneName, NewJob
 from duework.kernel.report import describe, redact, storable
 from duework.kernel.settle import ERROR_LIMIT, THEIRS, held
+from duework.kernel.tasks import Writes
 from duework.kernel.transaction import Transaction
 from duework.shapes.chain import Chain, ChainPage, Counts, End, Next, expected_of, page_of
 from duework.shapes.shape import CHUNK, Shape, in_chunks
@@ -75,6 +76,7 @@ class Chains(Shape):
 
     def bind(self, app: App) -> None:
         self._app = app
+        app.registry.writes["chain"] = Writes(NewChain, self.start_verb)
 
     @property
     def _engine(self) -> Engine:

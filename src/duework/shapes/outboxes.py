@@ -22,7 +22,7 @@ from duework.durations import Duration, Moment, planned
 from duework.errors import UsageError
 from duework.kernel.outcomes import LOST
 from duework.kernel.retry import Backoff, Exponential
-from duework.kernel.tasks import check_count, check_name, check_priority
+from duework.kernel.tasks import Writes, check_count, check_name, check_priority
 from duework.shapes.messages import (
     Desk,
     MessageState,
@@ -38,7 +38,6 @@ from duework.twins import averb
 if TYPE_CHECKING:
     from duework.app import App
     from duework.kernel.engine import Engine
-    from duework.kernel.job import Effect
     from duework.shapes.answers import Accepted, Pending, Rejected, Sent
     from duework.task import Task
 
@@ -140,15 +139,6 @@ class Posted(Generic[M]):
         key, lane = options.key, options.lane
         return NewMessage(box.name, key, stored, at, box.queue, options.priority, lane)
 
-    def _effect(self, message: M, now: int) -> Effect:
-        """The same inside somebody's transaction; checked now, written then."""
-        new = self._new(message, now)
-
-        def write(tx: Tx) -> None:
-            self._box.desk.write(tx, [new])
-
-        return write
-
 
 class Postbox(Generic[M]):
     """An outbox of an App: enqueue messages, look at them, retry and cancel them."""
@@ -229,6 +219,7 @@ class Post(Shape):
 
     def bind(self, app: App) -> None:
         self._app = app
+        app.registry.writes["message"] = Writes(NewMessage, self.desk.write)
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ from duework.handles import Job
 from duework.kernel.job import OWN_QUEUE, Ending, Held
 from duework.kernel.report import describe
 from duework.kernel.run import Run
-from duework.kernel.tasks import Definition, Policy, check_count, check_name, check_priority
+from duework.kernel.tasks import Definition, Policy, Writes, check_count, check_name, check_priority
 from duework.kernel.transaction import Transaction
 from duework.shapes.calendar import Kind, When, instant, when, zone
 from duework.shapes.schedule_row import Missed, Overlap, Row, State
@@ -234,6 +234,9 @@ class Schedules(Shape):
     def bind(self, app: App) -> None:
         self._app = app
         app.registry.add(_firing(FIRE_TASK, app, None))
+        app.registry.writes["schedule"] = Writes(
+            Row, lambda tx, rows: Book(app.engine).put(tx, rows, default=False)
+        )
 
     def arm(self) -> None:
         """Write the schedules of decorators; take away those that are no longer declared."""

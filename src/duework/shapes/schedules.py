@@ -9,6 +9,7 @@ others that are due. Jobs are locked before schedules, by everybody.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import asdict
 from typing import Any
 
@@ -69,6 +70,8 @@ class Book:
 
         With `default`, by a decorator: what an operator has changed or deleted stays so.
         """
+        # A group may be run again: each time with rows of its own.
+        wanted = [copy(row) for row in wanted]
         found = self._locked(tx, [row.key for row in wanted])
         new = [row for row in wanted if row.key not in found]
         for row in new:

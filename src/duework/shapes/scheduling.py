@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,6 @@ from duework.db.database import Tx
 from duework.errors import NotFound, UsageError
 from duework.handles import Job
 from duework.kernel.engine import Engine
-from duework.kernel.job import Effect
 from duework.kernel.tasks import Registry
 from duework.shapes.schedule import (
     PAGE,
@@ -48,6 +46,13 @@ class Declares:
             self._adopt(Declared(task, planned))
         return task
 
+    @staticmethod
+    def new_schedule(task: Any, options: dict[str, Any], now: int) -> Row:
+        """A schedule that is to be written in a transaction; mistakes are found before it begins."""
+        chosen = dict(options)
+        args, key = chosen.pop("args", ()), chosen.pop("key", None)
+        return schedule_row(task, args, key, chosen, now)
+
 
 class Scheduling:
     """Schedules at run time, on an App."""
@@ -74,7 +79,7 @@ class Scheduling:
         The same again changes nothing; something else under the same key replaces it.
         """
         row = schedule_row(task, args, key, options, self.engine.clock.now())
-        return self._in_book(lambda book, tx: book.put(tx, [copy(row)], default=False)[0])
+        return self._in_book(lambda book, tx: book.put(tx, [row], default=False)[0])
 
     def schedules(self, prefix: str = "", *, after: str = "", limit: int = PAGE) -> list[Schedule]:
         """Schedules by key, those with a prefix; go on with `after=` the last key."""
@@ -95,18 +100,6 @@ class Scheduling:
     aschedule = averb(schedule)
     aschedules = averb(schedules)
     afind_schedule = averb(find_schedule)
-
-    def schedule_effect(self, task: Any, options: dict[str, Any], now: int) -> Effect:
-        """The same as something to do in a transaction; mistakes are found before it begins."""
-        chosen = dict(options)
-        args, key = chosen.pop("args", ()), chosen.pop("key", None)
-        row = schedule_row(task, args, key, chosen, now)
-
-        def effect(tx: Tx) -> None:
-            # A group may be run again: each time with a row of its own.
-            Book(self.engine).put(tx, [copy(row)], default=False)
-
-        return effect
 
     def _on_schedule(self, verb: Callable[..., Row], key: str, *more: Any) -> Schedule:
         return self._in_book(lambda book, tx: verb(book, tx, key, *more))
