@@ -877,6 +877,63 @@ def test_a_lease_that_was_lost_lets_nothing_be_written(
         one.info()
 
 
+def test_whoever_waits_for_another_process_only_reads(app: App, crawl: type[Crawl]) -> None:
+    with app.transaction() as tx:
+        tx.write(
+            "insert into duework_object_lease (kind, key, holder, until)"
+            " values ('Crawl', 'x', 7, :until)",
+            until=app.now() + 60_000,
+        )
+    leases, takes = app._leases, 0  # noqa: SLF001 - what is to be counted
+    take = leases._take  # noqa: SLF001
+
+    def counted(tx: Any, claims: Any) -> Any:
+        nonlocal takes
+        takes += 1
+        return take(tx, claims)
+
+    leases._take = counted  # type: ignore[method-assign]  # noqa: SLF001
+    thread = threading.Thread(target=lambda: app.object(crawl, "x").visit().result())
+    thread.start()
+    until(lambda: takes)
+    thread.join(0.3)
+    while_it_was_held = takes
+    with app.transaction() as tx:
+        tx.write("delete from duework_object_lease")
+    thread.join(10)
+
+    assert (while_it_was_held, takes, crawl.runs) == (1, 2, 1)
+
+
+def test_a_call_that_is_cancelled_while_it_takes_its_lease_leaves_none(
+    app: App, crawl: type[Crawl]
+) -> None:
+    gate = threading.Event()
+
+    def slow(tx: Any, items: list[None]) -> list[None]:
+        gate.wait(10)
+        return items
+
+    async def cancelled() -> None:
+        writer = app.engine.writer
+        busy = asyncio.create_task(writer.acall(slow, [None]))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        call = asyncio.ensure_future(app.object(crawl, "x").visit())
+        await asyncio.sleep(0.01)
+        call.cancel()
+        await asyncio.sleep(0.01)
+        gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        await busy
+
+    asyncio.run(cancelled())
+
+    assert crawl.runs == 0
+    assert app.read("select * from duework_object_lease") == []
+    assert app.object(crawl, "x").visit().result() == 1
+
+
 def test_the_lease_of_a_dead_process_ends(harness: Harness, crawl: type[Crawl]) -> None:
     with harness.app.transaction() as tx:
         tx.write(

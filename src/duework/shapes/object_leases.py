@@ -22,8 +22,9 @@ from duework.kernel.engine import Engine
 from duework.shapes import object_store as store
 from duework.shapes.object_store import Claim
 
-_FIRST_LOOK = 0.002
-_SLOWEST_LOOK = 0.05
+# How long until another process's lease is looked at again: without a lock, and without a write.
+_FIRST_LOOK = 0.005
+_SLOWEST_LOOK = 0.1
 
 Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 Name = tuple[str, str]
@@ -79,12 +80,14 @@ class Leases:
             self._leave((kind, key))
 
     async def _taken(self, claim: Claim, *, wait: bool) -> bool:
-        delay = _FIRST_LOOK
-        while not (await self._engine.writer.acall(self._take, [claim]))[0]:
+        while not await self._try(claim):
             if not wait:
                 return False
+            delay = _FIRST_LOOK
             await asyncio.sleep(delay)
-            delay = min(delay * 1.5, _SLOWEST_LOOK)
+            while await asyncio.to_thread(self._busy, claim):
+                delay = min(delay * 1.5, _SLOWEST_LOOK)
+                await asyncio.sleep(delay)
         with self._lock:
             self._held[claim.kind, claim.key] = claim
             if not self._extending:
@@ -94,6 +97,19 @@ class Leases:
                     target=self._keep, name="duework-object-leases", daemon=True
                 ).start()
         return True
+
+    async def _try(self, claim: Claim) -> bool:
+        try:
+            return (await self._engine.writer.acall(self._take, [claim]))[0]
+        except asyncio.CancelledError:
+            # It may be taken all the same. What is asked for now is done after that.
+            with suppress(Error):
+                await asyncio.shield(self._engine.writer.acall(self._drop, [claim]))
+            raise
+
+    def _busy(self, claim: Claim) -> bool:
+        with self._engine.database.reading() as tx:
+            return store.leased(tx, claim, self._engine.clock.now())
 
     async def _dropped(self, claim: Claim) -> None:
         with self._lock:

@@ -266,6 +266,12 @@ def take_leases(tx: Tx, claims: Sequence[Claim], now: int) -> list[bool]:
     return found
 
 
+def leased(tx: Tx, claim: Claim, now: int) -> bool:
+    """Whether somebody else holds the object."""
+    values = {"kind": claim.kind, "key": claim.key, "holder": claim.holder, "now": now}
+    return bool(tx.query(S.leased, values))
+
+
 def extend_leases(tx: Tx, claims: Sequence[Claim]) -> None:
     in_order = sorted(claims, key=lambda claim: (claim.kind, claim.key))
     tx.bulk(S.extend_lease, [(c.until, c.kind, c.key, c.holder) for c in in_order])

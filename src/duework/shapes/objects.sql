@@ -70,6 +70,10 @@ set holder = excluded.holder, until = excluded.until
 where duework_object_lease.until <= :now or duework_object_lease.holder = excluded.holder
 returning holder
 
+-- name: leased
+select 1 from duework_object_lease
+where kind = :kind and key = :key and holder <> :holder and until > :now
+
 -- name: extend_lease
 update duework_object_lease
 set until = :until
