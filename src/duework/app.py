@@ -41,6 +41,7 @@ from duework.part import Part, Tasks, define
 from duework.shapes.batches import Batches
 from duework.shapes.chain_tasks import ChainVerbs
 from duework.shapes.chains import Chains
+from duework.shapes.delivery_desk import DeliveryVerbs
 from duework.shapes.objects import Objects
 from duework.shapes.outboxes import OutboxDesk
 from duework.shapes.paces import Paces
@@ -57,7 +58,7 @@ PRUNE_CHUNKS = 1000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, OutboxDesk, Paces, Objects):
+class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDesk, Paces, Objects):
     """Durable work on one database."""
 
     def __init__(

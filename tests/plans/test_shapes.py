@@ -95,6 +95,7 @@ VALUES: dict[str, Any] = {
 # Where the same name is something else.
 ESPECIALLY: dict[str, dict[str, Any]] = {
     "delivery.insert": {"job": 10**6},
+    "delivery.decide": {"state": "failed"},
     "outbox.insert": {"id": 10**6, "key": "new"},
     "outbox.hold": {"poll": "mail.poll"},
     "object.create": {"id": 10**6, "key": "new"},

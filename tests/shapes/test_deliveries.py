@@ -9,7 +9,20 @@ from typing import Any
 
 import pytest
 
-from duework import App, Cancel, Channel, Fail, Job, Part, Run, Snooze, Throttled, UsageError
+from duework import (
+    App,
+    Cancel,
+    Channel,
+    Conflict,
+    Fail,
+    Job,
+    NotFound,
+    Part,
+    Run,
+    Snooze,
+    Throttled,
+    UsageError,
+)
 from duework.kernel.engine import PRUNE_TASK
 from duework.shapes.channels import Place, Senders, Start
 from duework.testing import Harness
@@ -323,6 +336,92 @@ def test_a_timeout_cancels_the_send_and_without_a_key_it_is_unsure_and_left_alon
     [found] = one.channels(job)
     assert (found.state, found.sends) == ("unsure", 1)
     assert "timeout of 50ms" in (found.error or "")
+
+
+def unsure(h: Harness, ledger: Ledger, **more: Any) -> tuple[Any, Job[Any]]:
+    """A delivery whose e-mail has failed for good, and nobody can tell what became of the other."""
+    ledger.plans = {"email": [Fail("no such user")], "discord": [TimeoutError("lost"), None]}
+    reminder = declare(h, ledger, **more)
+    job = reminder.enqueue(7)
+    h.drain()
+    assert states(reminder, job) == {"discord": "unsure", "email": "failed"}
+    return reminder, job
+
+
+def test_an_operator_sends_an_unsure_channel_again_and_nothing_else(
+    harness: Harness, ledger: Ledger
+) -> None:
+    _, job = unsure(harness, ledger)
+    desk = harness.app.deliveries
+    assert [(found, each.channel) for found, each in desk.unsure()] == [(job.id, "discord")]
+
+    desk.resend(job.id, "discord")
+    assert job.refresh().state == "open"
+    harness.advance("1d")
+
+    assert sorted(name for name, _ in ledger.tries) == ["discord", "discord", "email"]
+    assert job.refresh().result["sent"] == ["discord"]
+    assert job.refresh().result["unsure"] == {}
+    assert desk.unsure() == []
+    assert all(finding.violations == 0 for finding in harness.app.admin.verify())
+
+
+def test_an_operator_calls_an_unsure_channel_sent_and_it_is_never_sent_again(
+    harness: Harness, ledger: Ledger
+) -> None:
+    _, job = unsure(harness, ledger)
+    desk = harness.app.deliveries
+
+    [discord, _] = desk.call_sent(job.id, "discord")
+
+    assert (discord.state, discord.error) == ("sent", None)
+    for verb in (desk.resend, desk.call_sent, desk.give_up):
+        with pytest.raises(Conflict, match="is sent: only what is unsure"):
+            verb(job.id, "discord")
+    job.retry()
+    harness.advance("1d")
+    assert ledger.names() == []
+    assert "discord" not in [name for name, _ in ledger.tries[2:]]
+
+
+def test_a_channel_that_was_given_up_is_sent_again_only_by_hand(
+    harness: Harness, ledger: Ledger
+) -> None:
+    ledger.plans = {"discord": [TimeoutError("lost"), None]}
+    reminder = declare(harness, ledger)
+    job = reminder.enqueue(7)
+    harness.drain()
+
+    [discord, _] = harness.app.deliveries.give_up(job.id, "discord", "they moved")
+    harness.advance("1d")
+
+    assert (discord.state, discord.error, len(ledger.tries)) == ("failed", "they moved", 2)
+    job.retry()
+    harness.advance("1d")
+    assert states(reminder, job) == {"discord": "sent", "email": "sent"}
+    assert len(ledger.tries) == 3
+
+
+def test_a_channel_that_is_not_there_cannot_be_decided(harness: Harness, ledger: Ledger) -> None:
+    _, job = unsure(harness, ledger)
+    desk = harness.app.deliveries
+
+    with pytest.raises(NotFound, match="no channel 'fax'; it has: discord, email"):
+        desk.resend(job.id, "fax")
+    with pytest.raises(NotFound, match="there is no job 5"):
+        desk.resend(5, "email")
+
+
+def test_a_delivery_may_be_scheduled_from_inside_a_transaction(
+    harness: Harness, ledger: Ledger
+) -> None:
+    reminder = declare(harness, ledger)
+
+    with harness.app.transaction() as tx:
+        tx.schedule(reminder, every="1h", args=(7,), key="hourly")
+    harness.advance("61m")
+
+    assert sorted(ledger.names()) == ["discord", "email"]
 
 
 def test_after_a_timeout_a_channel_with_a_key_is_sent_again_with_the_same_one(

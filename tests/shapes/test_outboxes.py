@@ -350,6 +350,27 @@ def test_a_refusal_after_a_lost_reply_does_not_make_it_sure(harness: Harness) ->
     assert mail.message(row.id).state == "unsure"
 
 
+def test_an_operator_decides_what_became_of_an_unsure_message(harness: Harness) -> None:
+    there = Upstream(submit=[Accepted("")])
+    mail = harness.app.outbox("email", there)
+    rows = [mail.using(key=f"k{n}").enqueue(ADA) for n in range(2)]
+    harness.advance("1h")
+
+    arrived, gone = mail.call_sent(rows[0].id), mail.give_up(rows[1].id, "they moved")
+
+    assert (arrived.state, arrived.error) == ("sent", None)
+    assert (gone.state, gone.error) == ("failed", "they moved")
+    for verb in (mail.call_sent, mail.give_up):
+        with pytest.raises(Conflict, match="is sent: only what is unsure"):
+            verb(rows[0].id)
+    harness.advance("8d")
+    mail.desk.prune()
+    with pytest.raises(NotFound):
+        mail.message(rows[0].id)
+    assert mail.message(rows[1].id).state == "failed"
+    assert len(there.submits) == 2
+
+
 def test_an_answer_that_is_none_leaves_it_unsure(harness: Harness) -> None:
     there = Upstream(submit=[Accepted("")])
     mail = harness.app.outbox("email", there)

@@ -11,6 +11,7 @@ from duework.cli.base import EXIT_CODES, Cli, examples
 from duework.cli.batches import batches
 from duework.cli.chains import chains
 from duework.cli.db import db
+from duework.cli.deliveries import deliveries
 from duework.cli.failed import failed
 from duework.cli.jobs import jobs
 from duework.cli.objects import objects
@@ -31,7 +32,7 @@ _CODES = "\n".join(
     cls=Cli,
     commands=[
         *(run, status, jobs, failed, queues, paces, batches, chains, schedules, outboxes),
-        *(objects, verify, db),
+        *(deliveries, objects, verify, db),
     ],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

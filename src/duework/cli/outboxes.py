@@ -16,7 +16,7 @@ _STATES = ["queued", "sending", "sent", "failed", "unsure", "cancelled"]
 
 @click.group()
 def outboxes() -> None:
-    """Messages of outboxes: list, show, retry, cancel."""
+    """Messages of outboxes: list, show, retry, cancel, and decide on what is unsure."""
 
 
 @outboxes.command(
@@ -119,3 +119,19 @@ def retry(app: App, out: Out, ids: tuple[int, ...], failed: str | None) -> int:
 def cancel(app: App, out: Out, ids: tuple[int, ...]) -> int:
     """Cancel queued messages; what the other side has already cannot be cancelled."""
     return each_of(out, ids, app.outboxes.cancel)
+
+
+@outboxes.command(epilog=examples("duework outboxes sent 251234567890123456"))
+@click.argument("ids", metavar="ID...", type=int, nargs=-1, required=True)
+@on_database()
+def sent(app: App, out: Out, ids: tuple[int, ...]) -> int:
+    """Call unsure messages sent: somebody has looked, and they have arrived."""
+    return each_of(out, ids, lambda each: app.outboxes.call_sent(each).state)
+
+
+@outboxes.command("give-up", epilog=examples("duework outboxes give-up 251234567890123456"))
+@click.argument("ids", metavar="ID...", type=int, nargs=-1, required=True)
+@on_database()
+def give_up(app: App, out: Out, ids: tuple[int, ...]) -> int:
+    """Call unsure messages failed; `retry` sends an unsure one again."""
+    return each_of(out, ids, lambda each: app.outboxes.give_up(each).state)

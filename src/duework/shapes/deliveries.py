@@ -57,7 +57,7 @@ class Delivery(Task[P, Any, Any]):
     """A task whose body chooses channels and payloads; made by `@app.delivery(…)`."""
 
     def __init__(self, task: Task[..., Any, Any], body: Callable[..., Any], plan: Plan) -> None:
-        super().__init__(task.definition, None)
+        super().__init__(task.definition, None, task.declared_by)
         self._task = task
         self._body = body
         self._plan = plan

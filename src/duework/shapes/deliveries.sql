@@ -18,6 +18,27 @@ update duework_delivery
 set state = 'sending', child = :child, marked = null, given_up = 0, concluded = 0, settled = null
 where job = :job and channel = :channel and state = 'failed'
 
+-- name: unsure
+-- Deliveries with a channel that somebody has to decide on.
+select distinct job from duework_delivery
+where state = 'unsure' and job < :before
+order by job desc
+limit :wanted
+
+-- name: decide
+-- What failed may be sent again, by a retry of the delivery by hand.
+update duework_delivery
+set state = :state, error = :error, given_up = :given_up, concluded = :given_up, settled = :now
+where job = :job and channel = :channel and state = 'unsure'
+
+-- name: send_unsure
+update duework_delivery
+set state = 'sending', child = :child, marked = null, given_up = 0, concluded = 0, settled = null
+where job = :job and channel = :channel and state = 'unsure'
+
+-- name: judge_anew
+update duework_delivery set concluded = 0 where job = :job and state = 'failed'
+
 -- name: no_expiry
 -- Its channels have the expiry from now on: once they were sent it is too late to expire.
 update duework_job set expires = null where id = :job

@@ -160,12 +160,26 @@ class Desk:
         """End a queued message; its state. `Conflict` if it is too late for that."""
         return self._engine().writer.call(self._end, [(int(identifier), why)])[0]
 
+    def call_sent(self, identifier: int) -> OutboxMessage:
+        """Somebody has looked, and an unsure message has arrived; `Conflict` for others."""
+        return self._decide(identifier, "sent", None)
+
+    def give_up(self, identifier: int, why: str = "given up by hand") -> OutboxMessage:
+        """An unsure message has failed; `Conflict` for others."""
+        return self._decide(identifier, "failed", why)
+
+    def _decide(self, identifier: int, state: MessageState, why: str | None) -> OutboxMessage:
+        self._engine().writer.call(self._decided, [(int(identifier), state, why)])
+        return self.message(identifier)
+
     anames = averb(names)
     acounts = averb(counts)
     amessages = averb(messages)
     amessage = averb(message)
     aretry = averb(retry)
     acancel = averb(cancel)
+    acall_sent = averb(call_sent)
+    agive_up = averb(give_up)
 
     def prune(self) -> None:
         """Delete messages whose retention is over, and end those that nobody moves any more."""
@@ -218,6 +232,21 @@ class Desk:
             # What was taken and then rejected would be rejected again under the same key.
             tx.query(O.queued_again, {**new, "raised": int(row.handle is not None)})
             told(tx, engine, row.outbox, row.id, "queued")
+        return [None for _ in wanted]
+
+    def _decided(
+        self, tx: Tx, wanted: list[tuple[int, MessageState, str | None]]
+    ) -> Sequence[None]:
+        engine, now = self._engine(), self._engine().clock.now()
+        for identifier, state, why in wanted:
+            [row] = locked(tx, [identifier])
+            if row.state != "unsure":
+                raise Conflict(
+                    f"message {identifier} is {row.state}: only what is unsure has to be decided"
+                )
+            values = {"id": identifier, "state": state, "error": why, "now": now}
+            tx.query(O.decide, {**values, "due": FOREVER if state == "failed" else now + KEEP})
+            told(tx, engine, row.outbox, identifier, state, why)
         return [None for _ in wanted]
 
     def _cancel(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:

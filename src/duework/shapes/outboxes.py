@@ -197,6 +197,14 @@ class Postbox(Generic[M]):
         """End a queued message; its state. `Conflict` if the other side has it already."""
         return self.desk.cancel(identifier, why)
 
+    def call_sent(self, identifier: int) -> OutboxMessage:
+        """Somebody has looked, and an unsure message has arrived."""
+        return self.desk.call_sent(identifier)
+
+    def give_up(self, identifier: int, why: str = "given up by hand") -> OutboxMessage:
+        """An unsure message has failed."""
+        return self.desk.give_up(identifier, why)
+
     aenqueue = averb(enqueue)
     aenqueue_many = averb(enqueue_many)
     amessages = averb(messages)
@@ -205,6 +213,8 @@ class Postbox(Generic[M]):
     aretry = averb(retry)
     aretry_failed = averb(retry_failed)
     acancel = averb(cancel)
+    acall_sent = averb(call_sent)
+    agive_up = averb(give_up)
 
 
 class Post(Shape):

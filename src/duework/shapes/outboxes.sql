@@ -86,6 +86,11 @@ set state = :state, error = :error, settled = :now, due = :due
 where id = :id and job = :job and state in ('queued', 'sending')
 returning id
 
+-- name: decide
+update duework_outbox
+set state = :state, error = :error, settled = :now, due = :due
+where id = :id and state = 'unsure'
+
 -- name: queued_again
 update duework_outbox
 set state = 'queued', job = :job, round = round + :raised, handle = null, accepted = null,

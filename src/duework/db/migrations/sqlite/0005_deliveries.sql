@@ -19,3 +19,4 @@ create table duework_delivery (
     check ((state = 'sending') = (settled is null))
 ) strict, without rowid;
 create index duework_delivery_due on duework_delivery (due);
+create index duework_delivery_unsure on duework_delivery (job) where state = 'unsure';
