@@ -27,7 +27,7 @@ from duework import (
     UsageError,
 )
 from duework.db.writer import Writer
-from duework.shapes import object_cell, object_host, object_store
+from duework.shapes import object_cell, object_host, object_leases, object_store
 from duework.shapes.object_cell import Pending
 from duework.testing import Harness, WorkerCrashed, doomed
 from tests.support.docs import environment
@@ -898,11 +898,36 @@ def test_whoever_waits_for_another_process_only_reads(app: App, crawl: type[Craw
     until(lambda: takes)
     thread.join(0.3)
     while_it_was_held = takes
+    assert app.read("select wanted from duework_object_lease")[0].wanted == 1
     with app.transaction() as tx:
         tx.write("delete from duework_object_lease")
     thread.join(10)
 
     assert (while_it_was_held, takes, crawl.runs) == (1, 2, 1)
+
+
+def test_a_line_that_others_wait_for_leaves_them_a_gap(
+    app: App, crawl: type[Crawl], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_leases, "_SLICE", 0)
+    monkeypatch.setattr(object_leases, "_GAP", 0.5)
+    ends: list[float] = []
+
+    def somebody_waits() -> None:
+        with app.transaction() as tx:
+            tx.write("update duework_object_lease set wanted = 1")
+
+    async def visits() -> None:
+        async def visit() -> None:
+            await app.object(crawl, "x").visit()
+            ends.append(perf_counter())
+
+        await asyncio.gather(*(visit() for _ in range(3)))
+
+    crawl.on_pause = somebody_waits
+    asyncio.run(visits())
+
+    assert ends[1] - ends[0] > 0.5
 
 
 def test_a_call_that_is_cancelled_while_it_takes_its_lease_leaves_none(

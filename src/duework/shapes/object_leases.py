@@ -1,7 +1,8 @@
 """Leases of async methods: one at a time per object, over all processes.
 
 In a process callers stand in a line, first come first served; the first of it takes the lease in the
-database, where the first of other processes' lines may be before it. A lease is extended by a thread,
+database, where the first of other processes' lines may be before it. A line that has had the object for
+a while, and that others wait for, leaves a gap in which they see it free. A lease is extended by a thread,
 which a blocked event loop cannot stop, and which lives only while there is one to extend. If the
 process dies the lease ends by itself. A change made under a lease that was lost is refused.
 """
@@ -16,6 +17,7 @@ from contextlib import asynccontextmanager, suppress
 
 import msgspec
 
+from duework.clock import monotonic
 from duework.db.database import Tx
 from duework.errors import DatabaseError, Error
 from duework.kernel.engine import Engine
@@ -25,9 +27,24 @@ from duework.shapes.object_store import Claim
 # How long until another process's lease is looked at again: without a lock, and without a write.
 _FIRST_LOOK = 0.005
 _SLOWEST_LOOK = 0.1
+# How long a line goes on while others wait, and the gap that it leaves them then.
+_SLICE = 0.25
+_GAP = 1.5 * _SLOWEST_LOOK
 
 Waiter = tuple[asyncio.AbstractEventLoop, "asyncio.Future[None]"]
 Name = tuple[str, str]
+
+
+class Line:
+    """Those of this process who wait for one object."""
+
+    __slots__ = ("since", "waiters", "wanted")
+
+    def __init__(self) -> None:
+        self.waiters: deque[Waiter] = deque()
+        # Since when it has had the object, about, and whether others want it.
+        self.since = monotonic()
+        self.wanted = False
 
 
 class Leases:
@@ -37,7 +54,7 @@ class Leases:
         self._engine = engine
         self._lease_ms = lease_ms
         self._lock = threading.Lock()
-        self._lines: dict[Name, deque[Waiter]] = {}
+        self._lines: dict[Name, Line] = {}
         self._held: dict[Name, Claim] = {}
         self._ended = threading.Event()
         self._extending = False
@@ -59,9 +76,8 @@ class Leases:
         return [None for _ in claims]
 
     @staticmethod
-    def _drop_verb(tx: Tx, claims: list[Claim]) -> Sequence[None]:
-        store.drop_leases(tx, claims)
-        return [None for _ in claims]
+    def _drop_verb(tx: Tx, claims: list[Claim]) -> Sequence[bool]:
+        return store.drop_leases(tx, claims)
 
     @asynccontextmanager
     async def held(self, kind: str, key: str, holder: int, *, wait: bool) -> AsyncIterator[bool]:
@@ -69,6 +85,7 @@ class Leases:
         claim = Claim(kind, key, holder)
         await self._enter((kind, key))
         try:
+            await self._let_others((kind, key))
             if not await self._taken(claim, wait=wait):
                 yield False
                 return
@@ -118,7 +135,8 @@ class Leases:
                 self._ended.set()
         # If it cannot be given back now, it ends by itself.
         with suppress(DatabaseError):
-            await self._engine.writer.acall(self._drop, [claim])
+            [wanted] = await self._engine.writer.acall(self._drop, [claim])
+            self._lines[claim.kind, claim.key].wanted |= wanted
 
     def _keep(self) -> None:
         """Extend all that is held, three times per lease, while anything is."""
@@ -136,22 +154,30 @@ class Leases:
 
     # --- the line of this process
 
+    async def _let_others(self, name: Name) -> None:
+        """It is our turn here; those of other processes may have waited for longer."""
+        line = self._lines[name]
+        if line.wanted and monotonic() - line.since > _SLICE:
+            line.wanted = False
+            await asyncio.sleep(_GAP)
+            line.since = monotonic()
+
     async def _enter(self, name: Name) -> None:
         loop = asyncio.get_running_loop()
         mine: Waiter = (loop, loop.create_future())
         with self._lock:
             line = self._lines.get(name)
             if line is None:
-                self._lines[name] = deque()
+                self._lines[name] = Line()
                 return
-            line.append(mine)
+            line.waiters.append(mine)
         try:
             await mine[1]
         except asyncio.CancelledError:
             with self._lock:
-                waiting = mine in line
+                waiting = mine in line.waiters
                 if waiting:
-                    line.remove(mine)
+                    line.waiters.remove(mine)
             if not waiting:
                 # It was our turn just now.
                 self._leave(name)
@@ -162,10 +188,10 @@ class Leases:
         while True:
             with self._lock:
                 line = self._lines[name]
-                if not line:
+                if not line.waiters:
                     del self._lines[name]
                     return
-                loop, turn = line.popleft()
+                loop, turn = line.waiters.popleft()
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_grant, turn)
                 return

@@ -262,7 +262,10 @@ def take_leases(tx: Tx, claims: Sequence[Claim], now: int) -> list[bool]:
     found = []
     for claim in claims:
         values = {**msgspec.structs.asdict(claim), "now": now}
-        found.append(bool(tx.query(S.take_lease, values)))
+        taken = bool(tx.query(S.take_lease, values))
+        if not taken:
+            tx.query(S.want_lease, {"kind": claim.kind, "key": claim.key})
+        found.append(taken)
     return found
 
 
@@ -277,9 +280,13 @@ def extend_leases(tx: Tx, claims: Sequence[Claim]) -> None:
     tx.bulk(S.extend_lease, [(c.until, c.kind, c.key, c.holder) for c in in_order])
 
 
-def drop_leases(tx: Tx, claims: Sequence[Claim]) -> None:
+def drop_leases(tx: Tx, claims: Sequence[Claim]) -> list[bool]:
+    """Whether somebody in another process waits for each of them."""
+    found = []
     for claim in claims:
-        tx.query(S.drop_lease, {"kind": claim.kind, "key": claim.key, "holder": claim.holder})
+        values = {"kind": claim.kind, "key": claim.key, "holder": claim.holder}
+        found.append(any(row[0] for row in tx.query(S.drop_lease, values)))
+    return found
 
 
 # --- alarms

@@ -66,9 +66,13 @@ where id = :id and state = 'open' and worker is null
 insert into duework_object_lease (kind, key, holder, until)
 values (:kind, :key, :holder, :until)
 on conflict (kind, key) do update
-set holder = excluded.holder, until = excluded.until
+set holder = excluded.holder, until = excluded.until, wanted = 0
 where duework_object_lease.until <= :now or duework_object_lease.holder = excluded.holder
 returning holder
+
+-- name: want_lease
+-- Whoever holds it may have a line of others behind it, and would not let us in by itself.
+update duework_object_lease set wanted = 1 where kind = :kind and key = :key
 
 -- name: leased
 select 1 from duework_object_lease
@@ -80,7 +84,9 @@ set until = :until
 where kind = :kind and key = :key and holder = :holder
 
 -- name: drop_lease
-delete from duework_object_lease where kind = :kind and key = :key and holder = :holder
+delete from duework_object_lease
+where kind = :kind and key = :key and holder = :holder
+returning wanted
 
 -- name: lease_holder
 select holder from duework_object_lease where kind = :kind and key = :key

@@ -26,5 +26,6 @@ create table duework_object_lease (
     key text collate "C" not null,
     holder bigint not null,             -- drawn for the call; the job's id for an alarm
     until bigint not null,
+    wanted smallint not null default 0,  -- somebody in another process waits for it
     primary key (kind, key)
 );

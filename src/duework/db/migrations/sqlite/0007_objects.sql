@@ -25,5 +25,6 @@ create table duework_object_lease (
     key text not null,
     holder integer not null,            -- drawn for the call; the job's id for an alarm
     until integer not null,
+    wanted integer not null default 0,  -- somebody in another process waits for it
     primary key (kind, key)
 ) strict, without rowid;
