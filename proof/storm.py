@@ -22,20 +22,20 @@ LEAST = {"short": 10, "full": 500}
 DRAINED_WITHIN = 90.0
 
 
-def _rage(this: Storm, scale: Scale) -> None:
+def disturb(this: Storm, workers: int, seconds: float, least: int) -> None:
     """Something happens to somebody a few times in a second, until enough has happened."""
     rng = this.rng
-    workers = [this.start() for _ in range(2 if scale == "short" else 3)]
+    running = [this.start() for _ in range(workers)]
     loads = [this.load(0.05) for _ in range(2)]
     this.begun()
-    end = time.monotonic() + SECONDS[scale]
-    while time.monotonic() < end or not _enough(this, scale):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end or not _enough(this, least):
         if time.monotonic() > end + 90:
             break
         time.sleep(rng.uniform(0.05, 0.8))
         this.wake()
         this.look()
-        worker = rng.choice(workers)
+        worker = rng.choice(running)
         ready = this.at_work(worker)
         match rng.choice(["kill", "kill", "stop", "stop", "terminate", "load"]):
             case "kill" if ready:
@@ -44,23 +44,23 @@ def _rage(this: Storm, scale: Scale) -> None:
                 this.stop(worker, rng.uniform(0.1, 2.5 * LEASE_MS / 1000))
             case "terminate" if ready:
                 this.terminate(worker)
-            case "load" if this.acknowledged() > LEAST[scale]:
+            case "load" if this.acknowledged() > least:
                 load = rng.randrange(len(loads))
                 this.kill(loads[load], "enqueuer killed")
                 loads[load] = this.load(0.05)
-        for number, worker in enumerate(workers):
+        for number, worker in enumerate(running):
             if worker.poll() is not None:
-                workers[number] = this.start()
+                running[number] = this.start()
 
 
-def _enough(this: Storm, scale: Scale) -> bool:
+def _enough(this: Storm, least: int) -> bool:
     met = {"kill -9", "stopped for longer than a lease"} <= set(this.faults)
-    return met and this.acknowledged() >= LEAST[scale]
+    return met and this.acknowledged() >= least
 
 
 def _one(result: Result, url: str | None, label: str, scale: Scale) -> None:
     with storm(url, result.seed, PROOF_BACKLOG=BACKLOG[scale]) as this:
-        _rage(this, scale)
+        disturb(this, 2 if scale == "short" else 3, SECONDS[scale], LEAST[scale])
         this.quiet()
         if not this.drained(DRAINED_WITHIN):
             result.violations.append(f"{label}: {this.open_jobs()} jobs did not end")

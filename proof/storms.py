@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from duework import App, Job
 from duework.errors import Error
@@ -37,20 +37,23 @@ BACKLOG = {"short": "20", "full": "150"}
 class Storm:
     """One database under load."""
 
+    # What workers run, and what enqueues.
+    program = "proof.program:app"
+    client = "proof.enqueuer"
+
     def __init__(self, url: str, folder: Path, seed: int, **env: str) -> None:
         self.url, self.folder, self.seed = url, folder, seed
         self.rng = random.Random(seed)
         self.app = App(url)
-        tasks.set_up(self.app)
-        record(self.app)
-        self._runs, self._ops = folder / "runs", folder / "ops"
-        self._runs.touch()
-        self._ops.touch()
+        self.prepare()
+        self.runs, self.ops = folder / "runs", folder / "ops"
+        self.runs.touch()
+        self.ops.touch()
         self._env = {
             **os.environ,
             "DUEWORK_URL": url,
-            "RUNS": str(self._runs),
-            "OPS": str(self._ops),
+            "RUNS": str(self.runs),
+            "OPS": str(self.ops),
             "PROOF_LEASE": f"{LEASE_MS}ms",
             "PROOF_SLOTS": str(SLOTS),
             "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
@@ -59,16 +62,23 @@ class Storm:
         self.workers: list[subprocess.Popen[bytes]] = []
         self.enqueuers: list[subprocess.Popen[bytes]] = []
         self._stopped: dict[int, float] = {}
+        # Who went on after it had stood still, and when, in milliseconds of the clock.
+        self.woken: list[tuple[int, int]] = []
         self._started = self._numbers = self._read = 0
         self._busy: set[int] = set()
         self.faults: Counter[str] = Counter()
         self.balances: list[int] = []
 
+    def prepare(self) -> None:
+        """The tables of the tasks, and the history of the jobs."""
+        tasks.set_up(self.app)
+        record(self.app)
+
     # --- processes
 
     def start(self, *, prefix: tuple[str, ...] = (), **env: str) -> subprocess.Popen[bytes]:
         """A worker, by the command that everybody uses."""
-        command = [sys.executable, "-m", "duework", "run", "proof.program:app", "--no-view"]
+        command = [sys.executable, "-m", "duework", "run", self.program, "--no-view"]
         worker = self._popen([*prefix, *command], env)
         self.workers.append(worker)
         return worker
@@ -76,7 +86,7 @@ class Storm:
     def load(self, pause: float) -> subprocess.Popen[bytes]:
         """A process that enqueues, about every `pause` seconds."""
         self._numbers += 1
-        command = [sys.executable, "-m", "proof.enqueuer", str(self._numbers)]
+        command = [sys.executable, "-m", self.client, str(self._numbers)]
         enqueuer = self._popen([*command, str(self.seed), str(pause)], {})
         self.enqueuers.append(enqueuer)
         return enqueuer
@@ -116,6 +126,7 @@ class Storm:
             if until is not None and (everybody or until <= now):
                 process.send_signal(signal.SIGCONT)
                 del self._stopped[process.pid]
+                self.woken.append((process.pid, time.time_ns() // 1_000_000))
 
     def terminate(self, process: subprocess.Popen[bytes]) -> None:
         if process.pid not in self._stopped:
@@ -132,11 +143,11 @@ class Storm:
         return int(rows[0].n)
 
     def acknowledged(self) -> int:
-        return self._ops.read_bytes().count(b'"ok"')
+        return self.ops.read_bytes().count(b'"ok"')
 
     def begun(self, within: float = 60) -> None:
         """Wait until jobs are acknowledged and run: processes take their time to start."""
-        until(lambda: self.acknowledged() and self._runs.stat().st_size, within)
+        until(lambda: self.acknowledged() and self.runs.stat().st_size, within)
 
     def settled(self, jobs: list[Job[Any]], within: float) -> bool:
         return bool(until(lambda: all(job.refresh().state != "open" for job in jobs), within))
@@ -156,7 +167,7 @@ class Storm:
 
     def at_work(self, process: subprocess.Popen[bytes]) -> bool:
         """Whether it has begun a job: a busy machine takes its time to start a program."""
-        with self._runs.open() as runs:
+        with self.runs.open() as runs:
             runs.seek(self._read)
             text = runs.read()
         whole = text.rpartition("\n")[0]
@@ -182,10 +193,10 @@ class Storm:
         history = gather(self.app)
         history.lease, history.balances = LEASE_MS, self.balances
         ops: dict[int, Op] = {}
-        for line in _lines(self._ops):
+        for line in lines(self.ops):
             op = ops.setdefault(line["n"], Op(line["n"], key=line["key"]))
             op.kind, op.job = line["kind"], line.get("job")
-        history.ops, history.notes = list(ops.values()), _lines(self._runs)
+        history.ops, history.notes = list(ops.values()), lines(self.runs)
         return history
 
     def verified(self) -> list[str]:
@@ -212,13 +223,17 @@ class Storm:
         history = self.history()
         return any(not each.startswith(("I1 ", "I2 ")) for each in check(history))
 
-    def judge(self) -> tuple[History, list[str]]:
-        """Stop everybody politely, then check everything."""
+    def end(self) -> None:
+        """Stop everybody politely."""
         for worker in self.workers:
             if worker.poll() is None:
                 worker.terminate()
         for worker in self.workers:
             worker.wait(60)
+
+    def judge(self) -> tuple[History, list[str]]:
+        """End it, then check everything."""
+        self.end()
         history = self.history()
         return history, [*check(history), *self.verified()]
 
@@ -230,7 +245,7 @@ class Storm:
         self.app.close()
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
+def lines(path: Path) -> list[dict[str, Any]]:
     """What was noted; the last line of a process that was killed may be cut off."""
     found = []
     for line in path.read_text().splitlines():
@@ -239,11 +254,21 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+S = TypeVar("S", bound=Storm)
+
+
 @contextmanager
 def storm(url: str | None, seed: int, **env: str) -> Iterator[Storm]:
     """A storm on this database, or on a new file, in a folder of its own."""
+    with storm_of(Storm, url, seed, **env) as made:
+        yield made
+
+
+@contextmanager
+def storm_of(kind: type[S], url: str | None, seed: int, **env: str) -> Iterator[S]:
+    """The same, of another kind."""
     with tempfile.TemporaryDirectory(prefix="duework-proof-") as name:
-        made = Storm(url or f"sqlite:///{name}/work.db", Path(name), seed, **env)
+        made = kind(url or f"sqlite:///{name}/work.db", Path(name), seed, **env)
         try:
             yield made
         finally:

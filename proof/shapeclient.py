@@ -1,0 +1,129 @@
+"""A client of the storms of shapes: starts work of every shape until it is killed.
+
+`python -m proof.shapeclient NUMBER SEED PAUSE`. As in `enqueuer.py`, every line is with the kernel before
+the next thing is done: first what is asked for (`info`), then the answer (`ok`). No answer, or an error,
+means that nobody knows.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from contextlib import suppress
+from typing import Any
+
+from duework.errors import Conflict, Error
+from proof import shapeprogram
+from proof.enqueuer import BACKLOG, SHARE, say
+from proof.shapework import KEYS, LANES, Ledger, Message, known
+
+app = shapeprogram.app
+MOODS = ("plain", "plain", "late", "lost", "refused")
+SHAPES = (
+    *("batch", "chain", "chain", "notify", "mail", "slip", "undone", "paced", "add", "add", "add"),
+    *("visit", "call"),
+)
+
+
+class Undone(Exception):
+    """Raised to roll a transaction back."""
+
+
+class Client:
+    """One process that asks for things."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+
+    def batch(self, n: int) -> dict[str, Any]:
+        rng = self.rng
+        moods = rng.choices(["plain", "plain", "plain", "flaky", "doomed"], k=rng.randrange(9))
+        items = [(each, mood) for each, mood in enumerate(moods)]
+        made = app.batch(known["member"], items, key=f"b{n}", then=known["closing"], keep=None)
+        if rng.random() < 0.15:
+            time.sleep(rng.uniform(0, 0.2))
+            made.cancel()
+        return {"id": made.id, "key": f"b{n}"}
+
+    def chain(self, n: int) -> dict[str, Any]:
+        """One lane of numbers; some are cancelled, and most of those go on."""
+        rng = self.rng
+        found = known["walk"].start(lane=n % LANES, last=rng.randrange(1, 30))
+        if rng.random() < 0.4:
+            time.sleep(rng.uniform(0, 0.3))
+            found.cancel("to see what happens")
+            time.sleep(rng.uniform(0, 0.2))
+            with suppress(Conflict):
+                found.resume()
+        return {"id": found.id}
+
+    def notify(self, n: int) -> dict[str, Any]:
+        return {"id": known["notify"].enqueue(n, self.rng.choice(MOODS)).id}
+
+    def mail(self, n: int, box: str = "mail") -> dict[str, Any]:
+        message = Message(n, self.rng.choice(MOODS))
+        return {"id": known[box].using(key=f"m{n}").enqueue(message).id}
+
+    def slip(self, n: int) -> dict[str, Any]:
+        return self.mail(n, "slip")
+
+    def undone(self, n: int) -> dict[str, Any]:
+        """Messages of a transaction that is rolled back."""
+        with suppress(Undone), app.transaction() as tx:
+            tx.submit(known["mail"].using(key=f"m{n}"), Message(n, "plain"))
+            tx.submit(known["slip"].using(key=f"m{n}"), Message(n, "plain"))
+            raise Undone
+        return {}
+
+    def paced(self, n: int) -> dict[str, Any]:
+        jobs = known["paced"].enqueue_many([(n,) for _ in range(self.rng.randrange(30))])
+        return {"jobs": len(jobs)}
+
+    def add(self, n: int) -> dict[str, Any]:
+        key = f"k{n % KEYS}"
+        call = app.object(Ledger, key).add(f"n {n}", self.rng.random() < 0.3)
+        return {"answer": call.result(), "key": key, "value": f"n {n}"}
+
+    def visit(self, n: int) -> dict[str, Any]:
+        app.object(Ledger, f"k{n % KEYS}").visit(f"n {n}").result()
+        return {}
+
+    def call(self, n: int) -> dict[str, Any]:
+        """The same from inside a worker."""
+        known["call"].enqueue(f"k{n % KEYS}", self.rng.choice(["add", "ring", "visit"]))
+        return {}
+
+
+def main() -> None:
+    number, seed, pause = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    rng = random.Random(f"{seed} {number}")
+    handle = os.open(os.environ["OPS"], os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
+    client, wanted = Client(rng), os.environ.get("PROOF_SHAPES", "").split(",")
+    shapes = [each for each in SHAPES if wanted == [""] or each in wanted]
+    for n in range(number * SHARE, (number + 1) * SHARE):
+        shape = rng.choice(shapes)
+        line = {"n": n, "shape": shape, "begun": time.monotonic_ns()}
+        say(handle, **line, kind="info")
+        answer: dict[str, Any] = {}
+        try:
+            answer, kind = getattr(client, shape)(n), "ok"
+        except Error as error:
+            # A step after the first may have failed: what was asked for may be there.
+            kind, answer = "info", {"error": repr(error)}
+        say(handle, **line, kind=kind, ended=time.monotonic_ns(), **answer)
+        time.sleep(rng.expovariate(1 / pause))
+        while n % 10 == 0 and backlog() > BACKLOG:
+            time.sleep(0.3)
+
+
+def backlog() -> int:
+    with suppress(Error):
+        found = app.read("select count(*) as n from duework_job where state = 'open'")
+        return int(found[0].n)
+    return 0
+
+
+if __name__ == "__main__":
+    main()
