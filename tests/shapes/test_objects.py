@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -24,6 +25,7 @@ from duework import (
     NotFound,
     ObjectTooLarge,
     Part,
+    Snooze,
     UsageError,
 )
 from duework.db.writer import Writer
@@ -999,6 +1001,68 @@ def test_a_long_async_method_keeps_its_lease(url: str, crawl: type[Crawl]) -> No
         two.close()
 
     assert (crawl.most, crawl.runs) == (1, 2)
+
+
+class Bell(DurableObject):
+    """An alarm that waits in the middle, as one whose process stands still."""
+
+    # Of each attempt that came, what lets it go on.
+    came: ClassVar[asyncio.Queue[asyncio.Event]]
+    attempts = 0
+
+    def open(self) -> None:
+        self.sql("create table if not exists rung (who text)")
+
+    def set_it(self) -> None:
+        self.set_alarm("1s")
+
+    def note(self, who: str) -> None:
+        self.sql("insert into rung values (:who)", who=who)
+
+    def rung(self) -> list[str]:
+        return [row.who for row in self.sql("select who from rung order by rowid")]
+
+    async def alarm(self) -> None:
+        type(self).attempts += 1
+        gate, who = asyncio.Event(), self.attempts
+        await self.run(self.note, f"{who} came")
+        self.came.put_nowait(gate)
+        await gate.wait()
+        await self.run(self.note, f"{who} went")
+
+
+def test_an_alarm_that_another_process_runs_again_writes_nothing_more(app: App, other: App) -> None:
+    Bell.attempts = 0
+    app.object(Bell, "x").set_it().result()
+    [job] = [row.alarm for row in app.read("select alarm from duework_object")]
+
+    def attempt(who: App, fence: int) -> asyncio.Task[Any]:
+        run = SimpleNamespace(job=SimpleNamespace(id=job, fence=fence), _add=lambda _: None)
+        who.know_object(Bell)
+        task = who.registry.get("Bell.alarm")
+        assert task is not None
+        return asyncio.create_task(task.function(run, "x"))
+
+    async def both() -> list[Any]:
+        Bell.came = asyncio.Queue()
+        first = attempt(app, 1)
+        one = await Bell.came.get()
+        second = attempt(other, 2)
+        two = await Bell.came.get()
+        one.set()
+        lost = (await asyncio.gather(first, return_exceptions=True))[0]
+        # One that stood still before it had even begun does not take it back.
+        late = await attempt(app, 1)
+        two.set()
+        return [lost, late, await second]
+
+    lost, late, rang = asyncio.run(asyncio.wait_for(both(), 10))
+
+    assert isinstance(lost, LeaseLost)
+    assert isinstance(late, Snooze)
+    assert rang is None
+    assert app.object(Bell, "x").rung().result() == ["1 came", "2 came", "2 went"]
+    assert app.read("select * from duework_object_lease") == []
 
 
 # --- files, lists, parts

@@ -80,9 +80,9 @@ class Leases:
         return store.drop_leases(tx, claims)
 
     @asynccontextmanager
-    async def held(self, kind: str, key: str, holder: int, *, wait: bool) -> AsyncIterator[bool]:
+    async def held(self, claim: Claim, *, wait: bool) -> AsyncIterator[bool]:
         """Hold the object; with False if another process has it and nobody wants to `wait`."""
-        claim = Claim(kind, key, holder)
+        kind, key = claim.kind, claim.key
         await self._enter((kind, key))
         try:
             await self._let_others((kind, key))

@@ -253,8 +253,12 @@ class Claim(msgspec.Struct, frozen=True):
 
     kind: str
     key: str
+    # Drawn for this call.
     holder: int
     until: int = 0
+    # Of an alarm: its job, and the attempt that it is of.
+    job: int | None = None
+    fence: int = 0
 
 
 def take_leases(tx: Tx, claims: Sequence[Claim], now: int) -> list[bool]:

@@ -230,17 +230,19 @@ class Objects:
 
     async def _ring(self, kind: Kind, run: Run, key: str) -> Snooze | None:
         """Run the method `alarm`, unless the alarm was taken off or replaced meanwhile."""
-        job = run.job.id
+        job, holder = run.job.id, self.engine.ids.draw()
+        # A later attempt takes over from an earlier one, which the kernel has given up: that may only stand
+        # still, and must write nothing if it goes on.
+        claim = store.Claim(kind.name, key, holder, job=job, fence=run.job.fence)
 
         def over(tx: Tx) -> None:
             store.end_alarm(tx, kind.name, key, job)
 
-        # The same job again may take over its own lease: the kernel knows that it has ended.
-        async with self._leases.held(kind.name, key, job, wait=False) as ours:
+        async with self._leases.held(claim, wait=False) as ours:
             if not ours:
                 return Snooze(_LOOK_AGAIN)
             if await asyncio.to_thread(self._present_alarm, kind.name, key) == job:
-                await self._inside(kind, key, kind.of.alarm, (), {}, job)  # type: ignore[attr-defined]  # made from DurableObject
+                await self._inside(kind, key, kind.of.alarm, (), {}, holder)  # type: ignore[attr-defined]  # made from DurableObject
                 run._add(over)  # noqa: SLF001 - ours
         return None
 
@@ -257,7 +259,7 @@ class Objects:
             raise UsageError(
                 f"an async method of {kind.name} {key} is running this: call it by self, directly"
             )
-        async with self._leases.held(kind.name, key, holder, wait=True):
+        async with self._leases.held(store.Claim(kind.name, key, holder), wait=True):
             return await self._inside(kind, key, method, call._args, call._kwargs, holder)  # noqa: SLF001 - ours
 
     async def _inside(

@@ -62,12 +62,15 @@ set due = :at, at = :at, failures = 0, error = null
 where id = :id and state = 'open' and worker is null
 
 -- name: take_lease
--- Nothing is returned while another call holds it.
-insert into duework_object_lease (kind, key, holder, until)
-values (:kind, :key, :holder, :until)
+-- Nothing is returned while another call holds it. An earlier attempt of the same alarm does not: the
+-- kernel has found that it has ended.
+insert into duework_object_lease (kind, key, holder, until, job, fence)
+values (:kind, :key, :holder, :until, :job, :fence)
 on conflict (kind, key) do update
-set holder = excluded.holder, until = excluded.until, wanted = 0
+set holder = excluded.holder, until = excluded.until, wanted = 0, job = excluded.job,
+    fence = excluded.fence
 where duework_object_lease.until <= :now or duework_object_lease.holder = excluded.holder
+   or (duework_object_lease.job = excluded.job and duework_object_lease.fence < excluded.fence)
 returning holder
 
 -- name: want_lease

@@ -24,8 +24,10 @@ create table duework_object_page (
 create table duework_object_lease (
     kind text collate "C" not null,
     key text collate "C" not null,
-    holder bigint not null,             -- drawn for the call; the job's id for an alarm
+    holder bigint not null,             -- drawn for the call
     until bigint not null,
-    wanted smallint not null default 0,  -- somebody in another process waits for it
+    wanted smallint not null default 0, -- somebody in another process waits for it
+    job bigint,                         -- of an alarm: its job, and the fence of the
+    fence bigint not null default 0,    -- attempt, over which only a later one may take it
     primary key (kind, key)
 );

@@ -23,8 +23,10 @@ create table duework_object_page (
 create table duework_object_lease (
     kind text not null,
     key text not null,
-    holder integer not null,            -- drawn for the call; the job's id for an alarm
+    holder integer not null,            -- drawn for the call
     until integer not null,
     wanted integer not null default 0,  -- somebody in another process waits for it
+    job integer,                        -- of an alarm: its job, and the fence of the
+    fence integer not null default 0,   -- attempt, over which only a later one may take it
     primary key (kind, key)
 ) strict, without rowid;
