@@ -39,7 +39,7 @@ SCHEDULES = {
 }
 RATE, PERIOD_MS = 20, 1000
 # One active chain for each of these, and one object.
-LANES = 3
+LANES = 8
 KEYS = 3
 TABLES = (
     "create table did_tick (schedule text not null, slot bigint not null, job bigint not null)",
