@@ -37,8 +37,8 @@ from proof.report import Entry
 from proof.section import WIRE, Result, Scale, Section
 
 SECTIONS = (
-    *("killpoints", "powerloss", "diskerrors", "flips", "storm", "postgres", "partition"),
-    *("simulation", "clocks", "versions"),
+    *("killpoints", "powerloss", "diskerrors", "flips", "storm", "shapestorm", "postgres"),
+    *("partition", "simulation", "clocks", "versions"),
 )
 SEED = 1
 # A section that takes longer hangs.

@@ -28,14 +28,19 @@ def check(seen: Shapes) -> list[str]:
     """Every violation, a few of each kind."""
     found: list[str] = []
     for each in (
-        *(_slots, _batches, _members, _chains, _active, _channels, _posts, _rate),
-        *(_objects, _visits, _alarms),
+        *(_slots, _batches, _members, _pages, _chains, _active, _channels, _posts, _rate),
+        *(_objects, _inside, _visits, _alarms),
     ):
         lines = list(each(seen))
         found += lines[:SAMPLE]
         if len(lines) > SAMPLE:
             found.append(f"{lines[0].split()[0]} and {len(lines) - SAMPLE} more like that")
     return found
+
+
+def in_the_middle(seen: Shapes) -> list[str]:
+    """Those that hold at any time, not only when all work has ended."""
+    return [line for each in (_pages, _inside) for line in each(seen)]
 
 
 def _twice(items: list[int]) -> list[int]:
@@ -101,18 +106,26 @@ def _members(seen: Shapes) -> Iterator[str]:
             yield f"I15 job {job} of batch {number} is {state} and has {left[job]} effects"
 
 
-def _chains(seen: Shapes) -> Iterator[str]:
-    pages: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+def _pages(seen: Shapes) -> Iterator[str]:
+    """I14: each from where the one before ended, and numbered so."""
+    before: dict[int, tuple[int, int]] = {}
     for chain, number, low, high in seen.page_traces:
-        pages[chain].append((number, low, high))
+        last, at = before.get(chain, (0, 0))
+        if number != last + 1 or low != at + 1:
+            yield f"I14 chain {chain}: page {number} of {low} to {high} after page {last} to {at}"
+        before[chain] = (number, high)
+
+
+def _chains(seen: Shapes) -> Iterator[str]:
+    """I14: what is counted is what was done, and one that is done is whole."""
+    pages: dict[int, list[int]] = defaultdict(list)
+    for chain, _, _, high in seen.page_traces:
+        pages[chain].append(high)
     ends = Counter(seen.walk_traces)
     done = Counter(chain for chain, _, state in seen.pages if state == "done")
     for walk in seen.walks:
-        at, count, whole = 0, len(pages[walk.id]), walk.state == "done"
-        for place, (number, low, high) in enumerate(pages[walk.id], 1):
-            if number != place or low != at + 1:
-                yield f"I14 chain {walk.id}: page {number} of {low} to {high} after {at}"
-            at = high
+        count, whole = len(pages[walk.id]), walk.state == "done"
+        at = max(pages[walk.id], default=0)
         kept = (walk.completed, done[walk.id], walk.items)
         if kept != (count, count, at):
             yield f"I14 chain {walk.id} counts {kept} and has {count} pages to {at}"
@@ -256,25 +269,25 @@ def _added(key: str, values: list[str], ops: list[dict[str, Any]]) -> Iterator[s
             yield f"I12 {op['value']} of {key} began after one that comes later had ended"
 
 
-def _visits(seen: Shapes) -> Iterator[str]:
+def _inside(seen: Shapes) -> Iterator[str]:
     """I12: async methods one at a time; one that lost its lease must not leave after another came."""
-    finished: set[str] = set()
     for key, log in seen.logs.items():
         inside = ""
         for what, value in log or []:
             if what == "enter":
                 inside = value
-            elif what == "leave":
-                finished.add(value)
-                if inside != value:
-                    yield f"I12 {value} of {key} wrote while {inside or 'nobody'} was inside"
-    added = {value for log in seen.logs.values() for what, value in log or [] if what == "add"}
-    for note in seen.called:
-        if note["value"] not in finished | added:
-            yield f"I12 {note['value']} was told that it was done, and is not there"
-    for op in seen.acknowledged("visit"):
-        if f"n {op['n']}" not in finished:
-            yield f"I12 the visit n {op['n']} was acknowledged and has not ended"
+            elif what == "leave" and inside != value:
+                yield f"I12 {value} of {key} wrote while {inside or 'nobody'} was inside"
+
+
+def _visits(seen: Shapes) -> Iterator[str]:
+    """I12: whoever was told that a call was done finds it there."""
+    logs = [each for log in seen.logs.values() for each in log or []]
+    there = {value for what, value in logs if what in {"add", "leave"}}
+    told = [str(note["value"]) for note in seen.called]
+    for value in [*told, *(f"n {op['n']}" for op in seen.acknowledged("visit"))]:
+        if value not in there:
+            yield f"I12 {value} was told that it was done, and is not there"
 
 
 def _alarms(seen: Shapes) -> Iterator[str]:

@@ -81,7 +81,7 @@ class Client:
         return {}
 
     def paced(self, n: int) -> dict[str, Any]:
-        jobs = known["paced"].enqueue_many([(n,) for _ in range(self.rng.randrange(30))])
+        jobs = known["paced"].enqueue_many([(n,) for _ in range(self.rng.randrange(5, 30))])
         return {"jobs": len(jobs)}
 
     def add(self, n: int) -> dict[str, Any]:
@@ -109,8 +109,10 @@ def main() -> None:
     handle = os.open(os.environ["OPS"], os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
     client, wanted = Client(rng), os.environ.get("PROOF_SHAPES", "").split(",")
     shapes = [each for each in SHAPES if wanted == [""] or each in wanted]
+    # Every shape once, and then as it comes.
+    first = rng.sample(shapes, len(shapes))
     for n in range(number * SHARE, (number + 1) * SHARE):
-        shape = rng.choice(shapes)
+        shape = first.pop() if first else rng.choice(shapes)
         line = {"n": n, "shape": shape, "begun": time.monotonic_ns()}
         say(handle, **line, kind="info")
         answer: dict[str, Any] = {}

@@ -280,8 +280,7 @@ def spoiled(seen: Shapes) -> dict[str, bool]:
         try:
             spoil(wrong)
         except (StopIteration, IndexError, ValueError):
-            # There was nothing of the kind in it.
-            answers[name] = False
+            # There was nothing of the kind in it; a floor says how many there must be.
             continue
         answers[name] = any(each.startswith(f"{number} ") for each in check(wrong))
     return answers

@@ -111,17 +111,17 @@ class Storm:
         process.wait()
         self.faults[called] += 1
 
-    def stop(self, process: subprocess.Popen[bytes], seconds: float) -> None:
+    def stop(self, process: subprocess.Popen[bytes], seconds: float, called: str = "") -> None:
         """Let it stand still; `wake` lets it go on when its time has come."""
         if process.pid not in self._stopped:
             process.send_signal(signal.SIGSTOP)
             self._stopped[process.pid] = time.monotonic() + seconds
             kind = "stopped for longer than a lease" if seconds * 1000 > LEASE_MS else "stopped"
-            self.faults[kind] += 1
+            self.faults[called or kind] += 1
 
     def wake(self, *, everybody: bool = False) -> None:
         now = time.monotonic()
-        for process in self.workers:
+        for process in [*self.workers, *self.enqueuers]:
             until = self._stopped.get(process.pid)
             if until is not None and (everybody or until <= now):
                 process.send_signal(signal.SIGCONT)
