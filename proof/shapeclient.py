@@ -54,12 +54,15 @@ class Client:
         """One lane of numbers; some are cancelled, and most of those go on."""
         rng = self.rng
         found = known["walk"].start(lane=n % LANES, last=rng.randrange(1, 30))
-        if rng.random() < 0.4:
-            time.sleep(rng.uniform(0, 0.3))
-            found.cancel("to see what happens")
-            time.sleep(rng.uniform(0, 0.2))
+        for _ in range(rng.choice([0, 4])):
+            time.sleep(rng.uniform(0, 0.1))
+            answer = found.cancel("to see what happens")
+            time.sleep(rng.uniform(0, 0.1))
             with suppress(Conflict):
                 found.resume()
+            if answer != "cancelled":
+                # A page was running meanwhile, or it was over.
+                break
         return {"id": found.id}
 
     def notify(self, n: int) -> dict[str, Any]:
