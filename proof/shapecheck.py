@@ -24,7 +24,7 @@ AWAKE_MS = 100
 NOBODY = "nobody can tell"
 
 
-def check(seen: Shapes) -> list[str]:
+def check(seen: Shapes, sample: int = SAMPLE) -> list[str]:
     """Every violation, a few of each kind."""
     found: list[str] = []
     for each in (
@@ -32,9 +32,9 @@ def check(seen: Shapes) -> list[str]:
         *(_objects, _inside, _visits, _alarms),
     ):
         lines = list(each(seen))
-        found += lines[:SAMPLE]
-        if len(lines) > SAMPLE:
-            found.append(f"{lines[0].split()[0]} and {len(lines) - SAMPLE} more like that")
+        found += lines[:sample]
+        if len(lines) > sample:
+            found.append(f"{lines[0].split()[0]} and {len(lines) - sample} more like that")
     return found
 
 

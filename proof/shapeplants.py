@@ -25,11 +25,12 @@ from proof.shapework import PERIOD_MS, RATE
 
 
 class Plant(NamedTuple):
-    """How to put it in, and what a line that finds it says."""
+    """How to put it in, what a line that finds it says, and the work in which it shows."""
 
     enter: Callable[[], contextlib.AbstractContextManager[Any]]
     number: str
     about: str
+    shapes: str
 
 
 def _forgotten_slots() -> Any:
@@ -116,26 +117,33 @@ def _no_object_lease() -> Any:
     return mock.patch.object(object_store, "_holds", return_value=True)
 
 
-# Those that are not in STALE show in any storm, and do not hide each other.
 PLANTS: dict[str, Plant] = {
-    "a late fire makes up for one slot only": Plant(_forgotten_slots, "I9", "was never fired"),
-    "a follow-up does not wait for the last member": Plant(_early_follow_up, "I15", "batch"),
-    "a page is forgotten if its chain was cancelled": Plant(_page_of_the_cancelled, "I14", "chain"),
-    "a channel without a key is sent again": Plant(_sent_again, "I11", "of blind was sent"),
+    "a late fire makes up for one slot only": Plant(
+        _forgotten_slots, "I9", "was never fired", "batch"
+    ),
+    "a follow-up does not wait for the last member": Plant(
+        _early_follow_up, "I15", "batch", "batch"
+    ),
+    "a page is forgotten if its chain was cancelled": Plant(
+        _page_of_the_cancelled, "I14", "chain", "chain"
+    ),
+    "a channel without a key is sent again": Plant(
+        _sent_again, "I11", "of blind was sent", "notify"
+    ),
     "an outbox without a memory is sent again": Plant(
-        _always_remembered, "I11", "of slip was sent"
+        _always_remembered, "I11", "of slip was sent", "slip"
     ),
-    "a rate is each worker's own": Plant(_own_rate, "I15", "jobs of a rate"),
-    "objects are committed whatever their version": Plant(_no_versions, "I12", ""),
-    "a settle does not look at the fence": Plant(
-        KERNEL_PLANTS["a settle does not look at the fence"], "I14", "chain"
-    ),
-    "an async method writes without its lease": Plant(_no_object_lease, "I12", "was inside"),
+    "a rate is each worker's own": Plant(_own_rate, "I15", "jobs of a rate", "paced"),
+    "objects are committed whatever their version": Plant(_no_versions, "I12", "", "add,call"),
 }
-# Those that need somebody who stands still for longer than a lease, and in which shapes they show.
-STALE = {
-    "a settle does not look at the fence": "chain",
-    "an async method writes without its lease": "visit",
+# Those that need somebody who stands still for longer than a lease.
+STALE: dict[str, Plant] = {
+    "a settle does not look at the fence": Plant(
+        KERNEL_PLANTS["a settle does not look at the fence"], "I14", "chain", "chain"
+    ),
+    "an async method writes without its lease": Plant(
+        _no_object_lease, "I12", "was inside", "visit"
+    ),
 }
 
 

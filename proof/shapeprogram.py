@@ -10,10 +10,10 @@ import os
 
 from duework import App
 from proof import shapework
-from proof.shapeplants import PLANTS
+from proof.shapeplants import PLANTS, STALE
 
 for plant in filter(None, os.environ.get("PROOF_PLANT", "").split(";")):
-    PLANTS[plant].enter().__enter__()
+    {**PLANTS, **STALE}[plant].enter().__enter__()
 
 app = App(
     lease=os.environ.get("PROOF_LEASE", "1500ms"),
