@@ -315,7 +315,7 @@ def run(scale: Scale, seed: int) -> Result:
     full = scale == "full"
     result.floors = {
         "faulty runs": 400 if full else 3 * SHORT,
-        "failed writes": 500 if full else 50,
+        "failed writes": 500 if full else 30,
         "failed syncs": 100 if full else 5,
     }
     result.not_promised.append(

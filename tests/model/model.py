@@ -459,8 +459,9 @@ class Model:
             settled[job]["due"] = self.now + DAY
         self.jobs = {j: r for j, r in self.jobs.items() if j not in over - stay}
         self.attempts = {k: v for k, v in self.attempts.items() if k[0] not in over - stay}
-        self.once = {k: v for k, v in self.once.items() if v[1] > self.now}
-        return len(over - stay)
+        forgotten = {k for k, v in self.once.items() if v[1] <= self.now}
+        self.once = {k: v for k, v in self.once.items() if k not in forgotten}
+        return max(len(over - stay), len(forgotten))
 
     def pause(self, queue: str) -> None:
         self.paused.add(queue)
