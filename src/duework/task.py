@@ -80,6 +80,7 @@ class Using(Generic[P, R]):
     def __init__(self, task: Task[P, R, Any], options: Options) -> None:
         self._task = task
         self._options = options
+        self._known_lane: LaneName | None = None
 
     def using(self, **options: Any) -> Using[P, R]:
         """The same with more options."""
@@ -136,12 +137,14 @@ class Using(Generic[P, R]):
         return [NewJob(lane, payload, *more) for payload in payloads]
 
     def _lane(self) -> LaneName:
-        policy, options = self._task.definition.policy, self._options
-        return LaneName(
-            options.queue or policy.queue,
-            self._task.name,
-            policy.priority if options.priority is None else options.priority,
-        )
+        if self._known_lane is None:
+            policy, options = self._task.definition.policy, self._options
+            self._known_lane = LaneName(
+                options.queue or policy.queue,
+                self._task.name,
+                policy.priority if options.priority is None else options.priority,
+            )
+        return self._known_lane
 
     def _new_batch(
         self,
@@ -221,6 +224,7 @@ class Task(Generic[P, R, C]):
         self._app = app
         # Where it was declared: in a process of its own it may have no App.
         self.declared_by: Any = part or app
+        self._plain: Using[P, R] = Using(self, _PLAIN)
         self.__wrapped__ = definition.function
         self.__doc__ = definition.function.__doc__
         self.__name__ = definition.function.__name__
@@ -241,19 +245,19 @@ class Task(Generic[P, R, C]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Write the job; durable when this returns."""
-        return Using(self, _PLAIN).enqueue(*args, **kwargs)
+        return self._plain.enqueue(*args, **kwargs)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """The same for async code."""
-        return await Using(self, _PLAIN).aenqueue(*args, **kwargs)
+        return await self._plain.aenqueue(*args, **kwargs)
 
     def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """One job for each tuple of arguments, in one transaction."""
-        return Using(self, _PLAIN).enqueue_many(calls)
+        return self._plain.enqueue_many(calls)
 
     async def aenqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
         """The same for async code."""
-        return await Using(self, _PLAIN).aenqueue_many(calls)
+        return await self._plain.aenqueue_many(calls)
 
     def settled(self, reaction: Callable[..., None]) -> Callable[..., None]:
         """Register `(tx, job, outcome)` to run inside the settle, for done, failed and cancelled."""

@@ -38,9 +38,11 @@ class Identity:
     def __init__(self, path: Path, inode: tuple[int, int]) -> None:
         self.path = path
         self.inode = inode
+        # Asked after every commit: a text is quicker than a path.
+        self._name = str(path)
 
     def check(self) -> None:
-        if inode_of(self.path) != self.inode:
+        if inode_of(self._name) != self.inode:
             message = (
                 f"{self.path} was deleted or replaced while it was open: nothing more is written."
                 " Put the file back or restore a backup, then start again"
@@ -116,7 +118,7 @@ def _writable(path: Path) -> bool:
         return False
 
 
-def inode_of(path: Path) -> tuple[int, int] | None:
+def inode_of(path: Path | str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
     except (OSError, ValueError):

@@ -51,7 +51,7 @@ DAY = 86_400_000
 KEEP = 7 * DAY
 
 
-class LaneName(msgspec.Struct, frozen=True):
+class LaneName(msgspec.Struct, frozen=True, cache_hash=True):
     """What jobs have in common that are interchangeable for admission."""
 
     queue: str
