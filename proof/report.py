@@ -26,17 +26,15 @@ class Entry:
     promise: str
     result: Result
     seconds: float
+    when: str
+    commit: str
 
 
 @dataclass(frozen=True)
 class About:
-    """Where, when and how a proof was run."""
+    """Where and how a proof was run."""
 
-    when: str
-    commit: str
-    seconds: float
     scale: str
-    seed: int
     machine: dict[str, str]
 
 
@@ -61,18 +59,18 @@ def _lines(about: About, entries: Sequence[Entry]) -> Iterator[str]:
     yield "what each section does is in [proof/README.md](proof/README.md)."
     yield ""
     where = ", ".join(f"{name} {value}" for name, value in about.machine.items())
-    yield f"- Run at {about.when}, commit {about.commit}, seed {about.seed}, scale {about.scale}."
-    yield f"- Took {_duration(about.seconds)}. Machine: {where}."
+    took = sum(entry.seconds for entry in entries)
+    yield f"- Scale {about.scale}. Took {_duration(took)} in all. Machine: {where}."
     planted = [found for entry in entries for found in entry.result.planted.values()]
     yield f"- Bugs put in on purpose: {len(planted)}, found: {sum(planted)}."
     yield ""
-    yield "| section | holds | took | planted bugs found |"
-    yield "|---|---|---|---|"
+    yield "| section | holds | run at | commit | took | planted bugs found |"
+    yield "|---|---|---|---|---|---|"
     for entry in entries:
         own = entry.result.planted.values()
         yield (
             f"| [{entry.title}](#{_anchor(entry.title)}) | {verdict(entry)}"
-            f" | {_duration(entry.seconds)} | {sum(own)} of {len(own)} |"
+            f" | {entry.when} | {entry.commit} | {_duration(entry.seconds)} | {sum(own)} of {len(own)} |"
         )
     for entry in entries:
         yield from _section(entry)

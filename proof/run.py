@@ -5,8 +5,9 @@
     python -m proof.run --only killpoints     one section (may be given more than once)
     python -m proof.run --seed 7 --json       other choices where there are any; results as JSON
 
-Each section runs in a process of its own, so that one which breaks takes no other with it. PROOF.md is
-written only by a full run of all of them; any other leaves its page in build/proof.
+Each section runs in a process of its own, so that one which breaks takes no other with it. What came of a
+section at full scale is kept in build/proof. PROOF.md is written once there is such a result of every one,
+from the last of each, with the commit that it was seen on; any other run leaves its page in build/proof.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ SECTIONS = (
     *("partition", "simulation", "clocks", "versions"),
 )
 SEED = 1
+# The last result of each section at full scale, and pages that say less than everything.
+KEPT = ROOT / "build" / "proof"
 # A section that takes longer hangs.
 LIMIT_SECONDS = {"short": 600.0, "full": 7200.0}
 
@@ -53,20 +56,13 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     scale: Scale = "short" if options.short else "full"
     console = Console(stderr=options.json, width=None if sys.stdout.isatty() else 110)
-    start, began = monotonic(), datetime.now(UTC)
     entries = run(options.only or list(SECTIONS), scale, options.seed, console)
-    about = report.About(
-        when=began.strftime("%Y-%m-%d %H:%M UTC"),
-        commit=commit(),
-        seconds=monotonic() - start,
-        scale=scale,
-        seed=options.seed,
-        machine=machine(),
-    )
-    whole = scale == "full" and not options.only
-    page = ROOT / "PROOF.md" if whole else ROOT / "build" / "proof" / "PROOF.md"
+    about = report.About(scale=scale, machine=machine())
+    known = [entry for name in SECTIONS if (entry := kept(name)) is not None]
+    whole = scale == "full" and len(known) == len(SECTIONS)
+    page = ROOT / "PROOF.md" if whole else KEPT / "PROOF.md"
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(report.page(about, entries))
+    page.write_text(report.page(about, known if whole else entries))
     if options.json:
         plain = [{**asdict(entry), "problems": entry.result.problems()} for entry in entries]
         print(json.dumps({**asdict(about), "sections": plain}, indent=2))
@@ -108,10 +104,13 @@ def run(names: list[str], scale: Scale, seed: int, console: Console) -> list[Ent
                 bar.update(task, description=f"{name}: {what}"[:48], completed=done, total=total)
                 quiet(f"  {name}: {what}, {done} of {total or '?'}")
 
-            started = monotonic()
+            started, began = monotonic(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
             result = _in_a_process(name, scale, seed, hear)
-            entry = Entry(name, section.title, section.promise, result, monotonic() - started)
+            took = monotonic() - started
+            entry = Entry(name, section.title, section.promise, result, took, began, commit())
             entries.append(entry)
+            if scale == "full":
+                keep(entry)
             bar.update(task, description=name, completed=1, total=1)
             bar.stop_task(task)
             if not console.is_terminal:
@@ -119,6 +118,20 @@ def run(names: list[str], scale: Scale, seed: int, console: Console) -> list[Ent
                     f"{name}: {report.verdict(entry)}, {entry.seconds:.1f} s", highlight=False
                 )
     return entries
+
+
+def keep(entry: Entry) -> None:
+    """So that a section can be run again without the others."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    (KEPT / f"{entry.name}.json").write_text(json.dumps(asdict(entry), indent=2) + "\n")
+
+
+def kept(name: str) -> Entry | None:
+    try:
+        known = json.loads((KEPT / f"{name}.json").read_text())
+    except FileNotFoundError:
+        return None
+    return Entry(**{**known, "result": Result(**known["result"])})
 
 
 def _now_and_then(console: Console) -> Callable[[str], None]:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
+import pytest
+
+from proof import run
 from proof.disk import Disk
 from proof.report import About, Entry, page, verdict
 from proof.run import _in_a_process
 from proof.section import Result
 
-ABOUT = About("2026-01-01 00:00 UTC", "abc", 125.0, "full", 7, {"cores": "2"})
+ABOUT = About("full", {"cores": "2"})
 
 
 def entry(result: Result) -> Entry:
-    return Entry("kills", "Killed: often", "Nothing is lost.", result, 3.0)
+    when = "2026-01-01 00:00 UTC"
+    return Entry("kills", "Killed: often", "Nothing is lost.", result, 125.0, when, "abc")
 
 
 def test_a_section_holds_only_if_it_did_its_work_and_found_what_was_planted() -> None:
@@ -40,6 +45,19 @@ def test_the_page_has_the_counts_the_planted_bugs_and_what_is_not_promised() -> 
     assert "- a note" in text
     assert text.rstrip().endswith("- the moon")
     assert "2 min 5 s" in text
+    assert "| 2026-01-01 00:00 UTC | abc |" in text
+
+
+def test_a_section_that_is_run_again_is_read_as_it_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "KEPT", tmp_path / "proof")
+    first = entry(Result(7, {"kills": 1234}, {"kills": 10}, {"a bug": True}, ["lost"], ["a note"]))
+
+    assert run.kept("kills") is None
+    run.keep(first)
+
+    assert run.kept("kills") == first
 
 
 def test_the_page_does_not_hide_a_problem() -> None:
