@@ -76,6 +76,7 @@ VALUES: dict[str, Any] = {
     "state": "sent",
     "error": "why",
     "given_up": 0,
+    "concluded": 0,
     "sure": 1,
     "payload": "{}",
     "message": "{}",

@@ -97,7 +97,11 @@ class DeliveryDesk:
             else:
                 values = {"job": each.job, "channel": each.channel, "state": each.state}
                 values |= {"error": each.why, "now": self._engine().clock.now()}
-                tx.query(D.decide, {**values, "given_up": int(each.state == "failed")})
+                failed = each.state == "failed"
+                # A delivery that is still open has yet to count it.
+                concluded = failed and row.state != "open"
+                values |= {"given_up": int(failed), "concluded": int(concluded)}
+                tx.query(D.decide, values)
         return [None for _ in decisions]
 
     def _send(self, tx: Tx, row: Any, one: Sending) -> None:
