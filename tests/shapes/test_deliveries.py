@@ -403,6 +403,23 @@ def test_a_channel_given_up_while_another_is_still_sent_stays_given_up(
     assert ledger.names() == ["email", "discord"]
 
 
+def test_sending_an_unsure_channel_again_costs_another_one_no_retry(
+    harness: Harness, ledger: Ledger
+) -> None:
+    ledger.plans = {"discord": [TimeoutError("lost"), None], "email": [ValueError("no"), None]}
+    reminder = declare(harness, ledger, partial="retry-failed", retries=1)
+    job = reminder.enqueue(7)
+    harness.drain()
+    assert states(reminder, job) == {"discord": "unsure", "email": "failed"}
+    assert (job.refresh().state, job.refresh().failures) == ("open", 1)
+
+    harness.app.deliveries.resend(job.id, "discord")
+    harness.advance("1d")
+
+    assert states(reminder, job) == {"discord": "sent", "email": "sent"}
+    assert (job.refresh().state, job.refresh().failures) == ("done", 1)
+
+
 def test_a_channel_that_was_given_up_is_sent_again_only_by_hand(
     harness: Harness, ledger: Ledger
 ) -> None:

@@ -109,8 +109,9 @@ class DeliveryDesk:
         now, lane = engine.clock.now(), engine.lanes.name(tx, row.lane)
         task = LaneName(lane.queue, f"{row.task}.{one.channel}", lane.priority)
         child = NewJob(task, one.payload, now, owner=f"{KIND}:{row.id}")
-        # Other channels that failed are not sent again for that: they are only judged again.
-        tx.query(D.judge_anew, {"job": row.id})
+        if row.state != "open":
+            # Other channels that failed are not sent again for that: they are only judged again.
+            tx.query(D.judge_anew, {"job": row.id})
         values = {"job": row.id, "channel": one.channel}
         tx.query(D.send_unsure, {**values, "child": engine.enqueue(tx, [child])[0].id})
         engine.revive(tx, [row.id])
