@@ -932,6 +932,28 @@ def test_a_line_that_others_wait_for_leaves_them_a_gap(
     assert ends[1] - ends[0] > 0.5
 
 
+def test_one_who_calls_again_and_again_leaves_others_a_gap_too(
+    app: App, crawl: type[Crawl], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_leases, "_SLICE", 0)
+    monkeypatch.setattr(object_leases, "_GAP", 0.5)
+    ends: list[float] = []
+
+    def somebody_waits() -> None:
+        with app.transaction() as tx:
+            tx.write("update duework_object_lease set wanted = 1")
+
+    async def visits() -> None:
+        for _ in range(2):
+            await app.object(crawl, "x").visit()
+            ends.append(perf_counter())
+
+    crawl.on_pause = somebody_waits
+    asyncio.run(visits())
+
+    assert ends[1] - ends[0] > 0.5
+
+
 def test_a_call_that_is_cancelled_while_it_takes_its_lease_leaves_none(
     app: App, crawl: type[Crawl]
 ) -> None:
