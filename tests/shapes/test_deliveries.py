@@ -420,6 +420,14 @@ def test_sending_an_unsure_channel_again_costs_another_one_no_retry(
     assert (job.refresh().state, job.refresh().failures) == ("done", 1)
 
 
+def test_why_a_channel_was_given_up_may_be_any_text(harness: Harness, ledger: Ledger) -> None:
+    _, job = unsure(harness, ledger)
+
+    [discord, _] = harness.app.deliveries.give_up(job.id, "discord", "a\0b\ud800")
+
+    assert discord.error == "a\\0b?"
+
+
 def test_a_channel_that_was_given_up_is_sent_again_only_by_hand(
     harness: Harness, ledger: Ledger
 ) -> None:

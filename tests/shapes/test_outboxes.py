@@ -356,10 +356,10 @@ def test_an_operator_decides_what_became_of_an_unsure_message(harness: Harness) 
     rows = [mail.using(key=f"k{n}").enqueue(ADA) for n in range(2)]
     harness.advance("1h")
 
-    arrived, gone = mail.call_sent(rows[0].id), mail.give_up(rows[1].id, "they moved")
+    arrived, gone = mail.call_sent(rows[0].id), mail.give_up(rows[1].id, "they moved\0")
 
     assert (arrived.state, arrived.error) == ("sent", None)
-    assert (gone.state, gone.error) == ("failed", "they moved")
+    assert (gone.state, gone.error) == ("failed", "they moved\\0")
     for verb in (mail.call_sent, mail.give_up):
         with pytest.raises(Conflict, match="is sent: only what is unsure"):
             verb(rows[0].id)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
 from duework.kernel.job import LaneName, NewJob
+from duework.kernel.report import storable
 from duework.kernel.settle import held
 from duework.shapes.channels import KIND, D, Sending, sending
 from duework.twins import averb
@@ -65,7 +66,7 @@ class DeliveryDesk:
 
     def give_up(self, job: int, channel: str, why: str = "given up by hand") -> list[Sending]:
         """It has failed; only a retry of its delivery by hand sends it again."""
-        return self._decide(Decision(int(job), channel, "failed", why))
+        return self._decide(Decision(int(job), channel, "failed", storable(why)))
 
     achannels = averb(channels)
     aunsure = averb(unsure)
