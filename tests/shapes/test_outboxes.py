@@ -521,6 +521,21 @@ def test_a_message_can_be_queued_in_the_callers_own_transaction(harness: Harness
     assert mail.message(row.id).state == "sending"
 
 
+@pytest.mark.parametrize("another", [False, True])
+def test_an_outbox_that_no_app_has_takes_no_message_in_a_transaction(
+    harness: Harness, another: bool
+) -> None:
+    lost = Part("lost").outbox("mail", Upstream())
+    if another:
+        harness.app.outbox("mail", Upstream())
+
+    with (
+        pytest.raises(UsageError, match="no App has included"),
+        harness.app.transaction() as tx,
+    ):
+        tx.submit(lost, Message("ada"))
+
+
 def test_an_outbox_of_a_part_has_its_name(harness: Harness) -> None:
     part = Part("mailroom")
     mail = part.outbox("email", Upstream())
