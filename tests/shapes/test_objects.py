@@ -932,6 +932,29 @@ def test_a_line_that_others_wait_for_leaves_them_a_gap(
     assert ends[1] - ends[0] > 0.5
 
 
+def test_leases_of_many_objects_are_locked_in_one_order_by_everybody(app: App) -> None:
+    locked: list[str] = []
+
+    class Watched:
+        def __init__(self, tx: Any) -> None:
+            self.tx = tx
+
+        def query(self, statement: Any, values: Any) -> Any:
+            locked.append(values["key"])
+            return self.tx.query(statement, values)
+
+    now = app.now()
+    claims = [object_store.Claim("Crawl", key, 7, now + 60_000) for key in ("b", "a", "c")]
+    other = [object_store.Claim("Crawl", key, 8, now + 60_000) for key in ("d", "b")]
+    with app.transaction() as tx:
+        watched: Any = Watched(tx._tx)  # noqa: SLF001
+        assert object_store.take_leases(watched, claims, now) == [True, True, True]
+        assert object_store.take_leases(watched, other, now) == [True, False]
+        assert object_store.drop_leases(watched, claims) == [True, False, False]
+
+    assert locked == ["a", "b", "c", "b", "b", "d", "a", "b", "c"]
+
+
 def test_one_who_calls_again_and_again_leaves_others_a_gap_too(
     app: App, crawl: type[Crawl], monkeypatch: pytest.MonkeyPatch
 ) -> None:
