@@ -26,6 +26,7 @@ from duework import (
     ObjectTooLarge,
     Part,
     Snooze,
+    Unavailable,
     UsageError,
 )
 from duework.db.writer import Writer
@@ -930,6 +931,30 @@ def test_a_line_that_others_wait_for_leaves_them_a_gap(
     asyncio.run(visits())
 
     assert ends[1] - ends[0] > 0.5
+
+
+def test_whoever_waits_for_another_process_outlives_a_database_that_is_away_for_a_moment(
+    app: App, crawl: type[Crawl], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with app.transaction() as tx:
+        tx.write(
+            "insert into duework_object_lease (kind, key, holder, until)"
+            " values ('Crawl', 'x', 7, :until)",
+            until=app.now() + 300,
+        )
+    leased, looks = object_store.leased, 0
+
+    def away_at_first(*args: Any) -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise Unavailable("the server was restarted")
+        return leased(*args)
+
+    monkeypatch.setattr(object_store, "leased", away_at_first)
+    app.object(crawl, "x").visit().result()
+
+    assert (looks > 1, crawl.runs) == (True, 1)
 
 
 def test_leases_of_many_objects_are_locked_in_one_order_by_everybody(app: App) -> None:

@@ -19,7 +19,7 @@ import msgspec
 
 from duework.clock import monotonic
 from duework.db.database import Tx
-from duework.errors import DatabaseError, Error
+from duework.errors import DatabaseError, Error, Unavailable
 from duework.kernel.engine import Engine
 from duework.shapes import object_store as store
 from duework.shapes.object_store import Claim
@@ -133,8 +133,12 @@ class Leases:
             raise
 
     def _busy(self, claim: Claim) -> bool:
-        with self._engine.database.reading() as tx:
-            return store.leased(tx, claim, self._engine.clock.now())
+        try:
+            with self._engine.database.reading() as tx:
+                return store.leased(tx, claim, self._engine.clock.now())
+        except Unavailable:
+            # To be found out by trying: the writer has more patience than a reader.
+            return False
 
     async def _dropped(self, claim: Claim) -> None:
         with self._lock:
