@@ -77,6 +77,7 @@ VALUES: dict[str, Any] = {
     "error": "why",
     "given_up": 0,
     "concluded": 0,
+    "fence": 1,
     "sure": 1,
     "payload": "{}",
     "message": "{}",
