@@ -43,7 +43,7 @@ from duework.shapes.chain_tasks import ChainVerbs
 from duework.shapes.chains import Chains
 from duework.shapes.delivery_desk import DeliveryVerbs
 from duework.shapes.objects import Objects
-from duework.shapes.outboxes import OutboxDesk
+from duework.shapes.outboxes import OutboxDesk, message_writes
 from duework.shapes.paces import Paces
 from duework.shapes.schedule import Schedules
 from duework.shapes.scheduling import Scheduling
@@ -98,6 +98,7 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         self._adopt(chains := Chains())
         self._chains = chains
         self._adopt(Schedules())
+        self.registry.writes["message"] = message_writes(self)
 
     @property
     def url(self) -> str:

@@ -21,8 +21,9 @@ from duework.errors import InvalidArguments, PayloadTooLarge, UsageError
 PAYLOAD_LIMIT = 1024 * 1024
 DEPTH_LIMIT = 64
 _QUOTE, _BACKSLASH = b'"\\'
-# Kinds whose values, once checked, are read from JSON as what they were.
-_SIMPLE = (int, str, bool, float)
+# Kinds whose values, once checked, are read from JSON as what they were. For a float a Decimal passes
+# too, and is stored as a text.
+_SIMPLE = (int, str, bool)
 
 
 def _encode_other(value: object) -> object:

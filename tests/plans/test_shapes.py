@@ -76,6 +76,8 @@ VALUES: dict[str, Any] = {
     "state": "sent",
     "error": "why",
     "given_up": 0,
+    "concluded": 0,
+    "fence": 1,
     "sure": 1,
     "payload": "{}",
     "message": "{}",

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import IntEnum, StrEnum
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given
@@ -80,6 +84,27 @@ def test_nesting_is_bounded_where_it_is_written() -> None:
 def test_what_is_no_data_is_refused(value: Any) -> None:
     with pytest.raises(InvalidArguments):
         encode(value)
+
+
+@pytest.mark.parametrize("kind", [int, float, str, bool])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(1, True, -0.0, 1.5, 2**200, 10**309, "a", None, b"a", UUID(int=1), Decimal("1.5")),
+        *(datetime(2026, 1, 1, tzinfo=UTC), IntEnum("N", "A")(1), StrEnum("T", "A")("a")),
+    ],
+)
+def test_what_is_taken_when_it_is_enqueued_can_be_read_when_it_runs(kind: Any, value: Any) -> None:
+    def function(x: Any) -> None: ...
+
+    function.__annotations__["x"] = kind
+    codec = ArgumentCodec(function, 0)
+    try:
+        stored = codec.encode((value,), {})
+    except InvalidArguments:
+        return
+
+    assert codec.decode(stored) == ([value], {})
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), [1.0, float("-inf")]])

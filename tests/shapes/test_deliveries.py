@@ -384,6 +384,50 @@ def test_an_operator_calls_an_unsure_channel_sent_and_it_is_never_sent_again(
     assert "discord" not in [name for name, _ in ledger.tries[2:]]
 
 
+def test_a_channel_given_up_while_another_is_still_sent_stays_given_up(
+    harness: Harness, ledger: Ledger
+) -> None:
+    ledger.plans = {"discord": [TimeoutError("lost"), None], "email": [TimeoutError("lost"), None]}
+    reminder = declare(harness, ledger)
+    job = reminder.enqueue(7)
+    harness.drain()
+    assert states(reminder, job) == {"discord": "unsure", "email": "sending"}
+
+    harness.app.deliveries.give_up(job.id, "discord")
+    harness.advance("1d")
+
+    assert states(reminder, job) == {"discord": "failed", "email": "sent"}
+    assert ledger.names() == ["email"]
+    job.retry()
+    harness.advance("1d")
+    assert ledger.names() == ["email", "discord"]
+
+
+def test_sending_an_unsure_channel_again_costs_another_one_no_retry(
+    harness: Harness, ledger: Ledger
+) -> None:
+    ledger.plans = {"discord": [TimeoutError("lost"), None], "email": [ValueError("no"), None]}
+    reminder = declare(harness, ledger, partial="retry-failed", retries=1)
+    job = reminder.enqueue(7)
+    harness.drain()
+    assert states(reminder, job) == {"discord": "unsure", "email": "failed"}
+    assert (job.refresh().state, job.refresh().failures) == ("open", 1)
+
+    harness.app.deliveries.resend(job.id, "discord")
+    harness.advance("1d")
+
+    assert states(reminder, job) == {"discord": "sent", "email": "sent"}
+    assert (job.refresh().state, job.refresh().failures) == ("done", 1)
+
+
+def test_why_a_channel_was_given_up_may_be_any_text(harness: Harness, ledger: Ledger) -> None:
+    _, job = unsure(harness, ledger)
+
+    [discord, _] = harness.app.deliveries.give_up(job.id, "discord", "a\0b\ud800")
+
+    assert discord.error == "a\\0b?"
+
+
 def test_a_channel_that_was_given_up_is_sent_again_only_by_hand(
     harness: Harness, ledger: Ledger
 ) -> None:

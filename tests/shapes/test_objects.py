@@ -26,6 +26,7 @@ from duework import (
     ObjectTooLarge,
     Part,
     Snooze,
+    Unavailable,
     UsageError,
 )
 from duework.db.writer import Writer
@@ -925,6 +926,75 @@ def test_a_line_that_others_wait_for_leaves_them_a_gap(
             ends.append(perf_counter())
 
         await asyncio.gather(*(visit() for _ in range(3)))
+
+    crawl.on_pause = somebody_waits
+    asyncio.run(visits())
+
+    assert ends[1] - ends[0] > 0.5
+
+
+def test_whoever_waits_for_another_process_outlives_a_database_that_is_away_for_a_moment(
+    app: App, crawl: type[Crawl], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with app.transaction() as tx:
+        tx.write(
+            "insert into duework_object_lease (kind, key, holder, until)"
+            " values ('Crawl', 'x', 7, :until)",
+            until=app.now() + 300,
+        )
+    leased, looks = object_store.leased, 0
+
+    def away_at_first(*args: Any) -> bool:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            raise Unavailable("the server was restarted")
+        return leased(*args)
+
+    monkeypatch.setattr(object_store, "leased", away_at_first)
+    app.object(crawl, "x").visit().result()
+
+    assert (looks > 1, crawl.runs) == (True, 1)
+
+
+def test_leases_of_many_objects_are_locked_in_one_order_by_everybody(app: App) -> None:
+    locked: list[str] = []
+
+    class Watched:
+        def __init__(self, tx: Any) -> None:
+            self.tx = tx
+
+        def query(self, statement: Any, values: Any) -> Any:
+            locked.append(values["key"])
+            return self.tx.query(statement, values)
+
+    now = app.now()
+    claims = [object_store.Claim("Crawl", key, 7, now + 60_000) for key in ("b", "a", "c")]
+    other = [object_store.Claim("Crawl", key, 8, now + 60_000) for key in ("d", "b")]
+    with app.transaction() as tx:
+        watched: Any = Watched(tx._tx)  # noqa: SLF001
+        assert object_store.take_leases(watched, claims, now) == [True, True, True]
+        assert object_store.take_leases(watched, other, now) == [True, False]
+        assert object_store.drop_leases(watched, claims) == [True, False, False]
+
+    assert locked == ["a", "b", "c", "b", "b", "d", "a", "b", "c"]
+
+
+def test_one_who_calls_again_and_again_leaves_others_a_gap_too(
+    app: App, crawl: type[Crawl], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(object_leases, "_SLICE", 0)
+    monkeypatch.setattr(object_leases, "_GAP", 0.5)
+    ends: list[float] = []
+
+    def somebody_waits() -> None:
+        with app.transaction() as tx:
+            tx.write("update duework_object_lease set wanted = 1")
+
+    async def visits() -> None:
+        for _ in range(2):
+            await app.object(crawl, "x").visit()
+            ends.append(perf_counter())
 
     crawl.on_pause = somebody_waits
     asyncio.run(visits())

@@ -356,10 +356,10 @@ def test_an_operator_decides_what_became_of_an_unsure_message(harness: Harness) 
     rows = [mail.using(key=f"k{n}").enqueue(ADA) for n in range(2)]
     harness.advance("1h")
 
-    arrived, gone = mail.call_sent(rows[0].id), mail.give_up(rows[1].id, "they moved")
+    arrived, gone = mail.call_sent(rows[0].id), mail.give_up(rows[1].id, "they moved\0")
 
     assert (arrived.state, arrived.error) == ("sent", None)
-    assert (gone.state, gone.error) == ("failed", "they moved")
+    assert (gone.state, gone.error) == ("failed", "they moved\\0")
     for verb in (mail.call_sent, mail.give_up):
         with pytest.raises(Conflict, match="is sent: only what is unsure"):
             verb(rows[0].id)
@@ -519,6 +519,21 @@ def test_a_message_can_be_queued_in_the_callers_own_transaction(harness: Harness
     harness.drain()
 
     assert mail.message(row.id).state == "sending"
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_an_outbox_that_no_app_has_takes_no_message_in_a_transaction(
+    harness: Harness, another: bool
+) -> None:
+    lost = Part("lost").outbox("mail", Upstream())
+    if another:
+        harness.app.outbox("mail", Upstream())
+
+    with (
+        pytest.raises(UsageError, match="no App has included"),
+        harness.app.transaction() as tx,
+    ):
+        tx.submit(lost, Message("ada"))
 
 
 def test_an_outbox_of_a_part_has_its_name(harness: Harness) -> None:

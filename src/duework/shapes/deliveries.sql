@@ -28,7 +28,7 @@ limit :wanted
 -- name: decide
 -- What failed may be sent again, by a retry of the delivery by hand.
 update duework_delivery
-set state = :state, error = :error, given_up = :given_up, concluded = :given_up, settled = :now
+set state = :state, error = :error, given_up = :given_up, concluded = :concluded, settled = :now
 where job = :job and channel = :channel and state = 'unsure'
 
 -- name: send_unsure

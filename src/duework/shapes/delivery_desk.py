@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
 from duework.kernel.job import LaneName, NewJob
+from duework.kernel.report import storable
 from duework.kernel.settle import held
 from duework.shapes.channels import KIND, D, Sending, sending
 from duework.twins import averb
@@ -65,7 +66,7 @@ class DeliveryDesk:
 
     def give_up(self, job: int, channel: str, why: str = "given up by hand") -> list[Sending]:
         """It has failed; only a retry of its delivery by hand sends it again."""
-        return self._decide(Decision(int(job), channel, "failed", why))
+        return self._decide(Decision(int(job), channel, "failed", storable(why)))
 
     achannels = averb(channels)
     aunsure = averb(unsure)
@@ -97,7 +98,11 @@ class DeliveryDesk:
             else:
                 values = {"job": each.job, "channel": each.channel, "state": each.state}
                 values |= {"error": each.why, "now": self._engine().clock.now()}
-                tx.query(D.decide, {**values, "given_up": int(each.state == "failed")})
+                failed = each.state == "failed"
+                # A delivery that is still open has yet to count it.
+                concluded = failed and row.state != "open"
+                values |= {"given_up": int(failed), "concluded": int(concluded)}
+                tx.query(D.decide, values)
         return [None for _ in decisions]
 
     def _send(self, tx: Tx, row: Any, one: Sending) -> None:
@@ -105,8 +110,9 @@ class DeliveryDesk:
         now, lane = engine.clock.now(), engine.lanes.name(tx, row.lane)
         task = LaneName(lane.queue, f"{row.task}.{one.channel}", lane.priority)
         child = NewJob(task, one.payload, now, owner=f"{KIND}:{row.id}")
-        # Other channels that failed are not sent again for that: they are only judged again.
-        tx.query(D.judge_anew, {"job": row.id})
+        if row.state != "open":
+            # Other channels that failed are not sent again for that: they are only judged again.
+            tx.query(D.judge_anew, {"job": row.id})
         values = {"job": row.id, "channel": one.channel}
         tx.query(D.send_unsure, {**values, "child": engine.enqueue(tx, [child])[0].id})
         engine.revive(tx, [row.id])

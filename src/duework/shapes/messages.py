@@ -166,7 +166,7 @@ class Desk:
 
     def give_up(self, identifier: int, why: str = "given up by hand") -> OutboxMessage:
         """An unsure message has failed; `Conflict` for others."""
-        return self._decide(identifier, "failed", why)
+        return self._decide(identifier, "failed", storable(why))
 
     def _decide(self, identifier: int, state: MessageState, why: str | None) -> OutboxMessage:
         self._engine().writer.call(self._decided, [(int(identifier), state, why)])

@@ -19,7 +19,7 @@ import msgspec
 
 from duework.clock import monotonic
 from duework.db.database import Tx
-from duework.errors import DatabaseError, Error
+from duework.errors import DatabaseError, Error, Unavailable
 from duework.kernel.engine import Engine
 from duework.shapes import object_store as store
 from duework.shapes.object_store import Claim
@@ -38,13 +38,19 @@ Name = tuple[str, str]
 class Line:
     """Those of this process who wait for one object."""
 
-    __slots__ = ("since", "waiters", "wanted")
+    __slots__ = ("left", "since", "waiters", "wanted")
 
     def __init__(self) -> None:
         self.waiters: deque[Waiter] = deque()
         # Since when it has had the object, about, and whether others want it.
         self.since = monotonic()
         self.wanted = False
+        # When the last of it went.
+        self.left = 0.0
+
+    def owes(self) -> bool:
+        """Whether it is over and others, who want the object, may not have seen it free yet."""
+        return self.wanted and monotonic() - self.left < _GAP
 
 
 class Leases:
@@ -55,6 +61,8 @@ class Leases:
         self._lease_ms = lease_ms
         self._lock = threading.Lock()
         self._lines: dict[Name, Line] = {}
+        # Those that ended just now while others waited: one who calls again and again goes on with it.
+        self._owing: dict[Name, Line] = {}
         self._held: dict[Name, Claim] = {}
         self._ended = threading.Event()
         self._extending = False
@@ -125,8 +133,12 @@ class Leases:
             raise
 
     def _busy(self, claim: Claim) -> bool:
-        with self._engine.database.reading() as tx:
-            return store.leased(tx, claim, self._engine.clock.now())
+        try:
+            with self._engine.database.reading() as tx:
+                return store.leased(tx, claim, self._engine.clock.now())
+        except Unavailable:
+            # To be found out by trying: the writer has more patience than a reader.
+            return False
 
     async def _dropped(self, claim: Claim) -> None:
         with self._lock:
@@ -168,7 +180,8 @@ class Leases:
         with self._lock:
             line = self._lines.get(name)
             if line is None:
-                self._lines[name] = Line()
+                before = self._owing.pop(name, None)
+                self._lines[name] = before if before is not None and before.owes() else Line()
                 return
             line.waiters.append(mine)
         try:
@@ -190,11 +203,19 @@ class Leases:
                 line = self._lines[name]
                 if not line.waiters:
                     del self._lines[name]
+                    self._gone(name, line)
                     return
                 loop, turn = line.waiters.popleft()
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_grant, turn)
                 return
+
+    def _gone(self, name: Name, line: Line) -> None:
+        """A line is over; the caller has the lock."""
+        if line.wanted:
+            line.left = monotonic()
+            self._owing = {other: each for other, each in self._owing.items() if each.owes()}
+            self._owing[name] = line
 
 
 def _grant(turn: asyncio.Future[None]) -> None:

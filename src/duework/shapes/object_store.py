@@ -263,14 +263,18 @@ class Claim(msgspec.Struct, frozen=True):
 
 def take_leases(tx: Tx, claims: Sequence[Claim], now: int) -> list[bool]:
     """Whether each of them holds the object now."""
-    found = []
-    for claim in claims:
+    found = [False] * len(claims)
+    for place, claim in _in_order(claims):
         values = {**msgspec.structs.asdict(claim), "now": now}
-        taken = bool(tx.query(S.take_lease, values))
-        if not taken:
+        found[place] = bool(tx.query(S.take_lease, values))
+        if not found[place]:
             tx.query(S.want_lease, {"kind": claim.kind, "key": claim.key})
-        found.append(taken)
     return found
+
+
+def _in_order(claims: Sequence[Claim]) -> list[tuple[int, Claim]]:
+    """With their places, in the order in which everybody locks leases."""
+    return sorted(enumerate(claims), key=lambda each: (each[1].kind, each[1].key))
 
 
 def leased(tx: Tx, claim: Claim, now: int) -> bool:
@@ -280,16 +284,16 @@ def leased(tx: Tx, claim: Claim, now: int) -> bool:
 
 
 def extend_leases(tx: Tx, claims: Sequence[Claim]) -> None:
-    in_order = sorted(claims, key=lambda claim: (claim.kind, claim.key))
-    tx.bulk(S.extend_lease, [(c.until, c.kind, c.key, c.holder) for c in in_order])
+    rows = [(c.until, c.kind, c.key, c.holder) for _, c in _in_order(claims)]
+    tx.bulk(S.extend_lease, rows)
 
 
 def drop_leases(tx: Tx, claims: Sequence[Claim]) -> list[bool]:
     """Whether somebody in another process waits for each of them."""
-    found = []
-    for claim in claims:
+    found = [False] * len(claims)
+    for place, claim in _in_order(claims):
         values = {"kind": claim.kind, "key": claim.key, "holder": claim.holder}
-        found.append(any(row[0] for row in tx.query(S.drop_lease, values)))
+        found[place] = any(row[0] for row in tx.query(S.drop_lease, values))
     return found
 
 

@@ -29,6 +29,7 @@ from duework.shapes.messages import (
     NewMessage,
     OutboxMessage,
     seen,
+    submit_task,
 )
 from duework.shapes.posting import Posting
 from duework.shapes.shape import Shape
@@ -217,6 +218,9 @@ class Postbox(Generic[M]):
     agive_up = averb(give_up)
 
 
+_NOT_INCLUDED = "this outbox belongs to a Part that no App has included yet"
+
+
 class Post(Shape):
     """One declared outbox on its App."""
 
@@ -229,7 +233,6 @@ class Post(Shape):
 
     def bind(self, app: App) -> None:
         self._app = app
-        app.registry.writes["message"] = Writes(NewMessage, self.desk.write)
 
     @property
     def name(self) -> str:
@@ -238,7 +241,7 @@ class Post(Shape):
     @property
     def engine(self) -> Engine:
         if self._app is None:
-            raise UsageError("this outbox belongs to a Part that no App has included yet")
+            raise UsageError(_NOT_INCLUDED)
         return self._app.engine
 
     def settled(self, tx: Any, job: Any, ending: Any) -> None:
@@ -293,6 +296,18 @@ class OutboxDesk:
     def outboxes(self) -> Desk:
         """The messages of every outbox, for operators; needs none of their code."""
         return Desk(lambda: self.engine)
+
+
+def message_writes(app: App) -> Writes:
+    """How messages are written in somebody's transaction: those of outboxes that the App has."""
+    desk = app.outboxes
+
+    def write(tx: Tx, new: list[NewMessage]) -> Sequence[tuple[int, bool]]:
+        if any(app.registry.get(submit_task(each.outbox)) is None for each in new):
+            raise UsageError(_NOT_INCLUDED)
+        return desk.write(tx, new)
+
+    return Writes(NewMessage, write)
 
 
 def _message_codec(outbox: Outbox[Any]) -> ArgumentCodec:
