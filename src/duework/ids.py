@@ -1,8 +1,8 @@
 """Identifiers made in the process: 63-bit integers that sort by the time they were drawn.
 
 41 bits of milliseconds since 2025, then 22 bits that start at a random place in each millisecond
-and count up. Two processes that draw in the same millisecond meet with a probability of a few
-in a million; the primary key notices and the writer draws again.
+and count up. Two processes that draw in the same millisecond may meet, the more likely the more they
+draw; the primary key notices and the writer draws again.
 """
 
 from __future__ import annotations
@@ -39,6 +39,11 @@ class Ids:
             first = fresh + self._random(_START) if later else self._last + 1
             self._last = first + count - 1
         return range(first, first + count)
+
+    def scatter(self) -> None:
+        """Go on at another place: what was drawn last may have met what others drew."""
+        with self._lock:
+            self._last = (((self._last >> _BITS) + 1) << _BITS) + self._random(_START)
 
 
 def drawn_at(identifier: int) -> int:

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from duework import App, NotFound
+from duework.ids import Ids, drawn_at
 from duework.testing import Harness
 
 
@@ -69,3 +70,20 @@ def test_two_harnesses_at_once(harness: Harness) -> None:
             pass
         else:
             raise AssertionError("the job is in both databases")
+
+
+def test_ids_that_two_processes_drew_both_are_drawn_again(app: App) -> None:
+    @app.task(name="quiet")
+    async def quiet(number: int) -> None: ...
+
+    theirs = quiet.enqueue_many([(number,) for number in range(1000)])
+    ours = Ids(lambda: drawn_at(theirs[0].id))
+    for count in (1, 50):
+        # As if we had come to the same place in the same millisecond.
+        ours._last = theirs[300].id  # noqa: SLF001 - chance would take long
+        app.engine.ids = ours
+
+        made = quiet.enqueue_many([(number,) for number in range(count)])
+
+        assert {job.id for job in made}.isdisjoint(job.id for job in theirs)
+    assert len(app.read("select id from duework_job where task = 'quiet'")) == 1051

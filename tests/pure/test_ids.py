@@ -41,3 +41,14 @@ def test_many_ids_of_one_millisecond_stay_in_it() -> None:
 
 def test_ids_fit_until_2090() -> None:
     assert Ids(lambda: 3_800_000_000_000).draw() < 2**63
+
+
+def test_ids_that_may_have_met_others_go_on_elsewhere_and_still_rise() -> None:
+    ids = Ids(lambda: START)
+    met = ids.draw_many(10_000)
+
+    ids.scatter()
+    again = ids.draw_many(10_000)
+
+    assert again[0] > met[-1]
+    assert drawn_at(again[0]) == START + 1

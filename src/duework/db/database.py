@@ -151,7 +151,12 @@ def is_stdlib(connection: Any) -> bool:
 
 def encode_list(values: list[Any]) -> str:
     """A list as SQLite's `json_each` reads it."""
-    return msgspec.json.encode(values).decode()
+    return msgspec.json.encode(values, enc_hook=_plain).decode()
+
+
+def _plain(value: object) -> object:
+    """Kinds of texts and numbers of one's own are what they are a kind of."""
+    return str(value) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
 
 
 def check_values(sql: str, values: Values) -> None:

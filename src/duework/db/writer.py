@@ -75,6 +75,8 @@ class Writer:
         # Also guards `_stop`: what is handed in before it is answered.
         self._submitting = threading.Lock()
         self._pid = pid()
+        # Called when a group has failed and is about to run once more.
+        self.before_second_run: Callable[[], None] = lambda: None
         # Why nothing can be written at the moment, and since when; None when all is well.
         self.parked: str | None = None
         self._parked_at = 0.0
@@ -296,6 +298,7 @@ class Writer:
                 raise
             except Exception:  # noqa: BLE001 - whose error it is, the second run tells
                 self._database.rollback(tx)
+                self.before_second_run()
                 tx = self._database.begin()
                 _run_singly(tx, group)
             if any(request.error is None for request in group):

@@ -145,9 +145,12 @@ class Alarm:
         notices = self._notices
         if notices is None or self._hearing:
             return TICK_SECONDS if notices is None else SLOW_TICK_SECONDS
-        # A write is told before it is committed, which may take a while.
-        self._eager = EAGER_TICKS if notices.clear() else self._eager - 1
-        if self._eager > 0 or not notices.renew():
+        try:
+            # A write is told before it is committed, which may take a while.
+            self._eager = EAGER_TICKS if notices.clear() else self._eager - 1
+            if self._eager > 0 or not notices.renew():
+                return TICK_SECONDS
+        except OSError:
             return TICK_SECONDS
         self._hearing = True
         self._loop.add_reader(notices.descriptor, self._written)

@@ -59,6 +59,7 @@ class Engine:
         self.steps = Steps(self.clock, self.follow_server, lambda ms: self.tell(ClockStepped(ms)))
         self.lanes = Lanes()
         self.ids = Ids(self.clock.now)
+        self.writer.before_second_run = self._draw_elsewhere
         self.chance: Callable[[], float] = random.random
         self.hooks: list[Callable[[Fact], None]] = []
         # Called, from any thread, when there may be something to claim.
@@ -73,6 +74,9 @@ class Engine:
         self.hear: Callable[[Tx, list[Note]], Sequence[None]] = self._hear
         registry.on_note = self._noted
         registry.writes["batch"] = Writes(NewBatch, self.batch)
+
+    def _draw_elsewhere(self) -> None:
+        self.ids.scatter()
 
     def _enqueue(self, tx: Tx, new: list[NewJob]) -> Sequence[Enqueued]:
         now = self.clock.now()

@@ -21,6 +21,7 @@ from duework.kernel.job import DAY, Enqueued, JobId, LaneName, NewJob, Reaction
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.report import storable
 from duework.kernel.settle import (
+    ALIKE,
     cancel_waiting,
     held,
     held_in_turn,
@@ -32,8 +33,6 @@ from duework.kernel.tally import Around, B, Tally
 
 # The most rows that one transaction of an operator's verb touches.
 CHUNK = 1000
-# From so many on, new jobs that are alike have a statement of their own.
-ALIKE = 10
 # How many new jobs one statement writes, and about how many bytes of payloads.
 PART_ROWS = 10_000
 PART_BYTES = 4_000_000

@@ -27,7 +27,7 @@ from duework.kernel.tally import Around
 
 # All effects of one attempt together; the database is locked for others meanwhile.
 EFFECT_LIMIT_MS = 2000
-# From so many on, jobs that end alike have a statement of their own.
+# From so many on, jobs that are alike have a statement of their own.
 ALIKE = 10
 # Error texts are for people: this much of them is enough.
 ERROR_LIMIT = 4000
@@ -75,14 +75,14 @@ def _write_done(tx: Tx, endings: Sequence[Ending], now: int) -> int:
     rows: list[tuple[Any, ...]] = []
     touched = 0
     for (keep, result, fence, worker, batch), ids in alike.items():
-        row = (_until(now, keep), result, now)
+        due = _until(now, keep)
         if len(ids) < ALIKE:
-            rows += [(*row, identifier, fence, worker, batch) for identifier in ids]
+            rows += [(due, result, now, each, fence, worker, batch) for each in ids]
             continue
-        values = {"fence": fence, "worker": worker, "batch": batch, "ids": ids}
-        known = zip(("due", "result", "settled"), row, strict=True)
-        touched += tx.change(Q.settle_alike, {**values, **dict(known)})
-    return touched + tx.bulk(Q.settle_done, rows) if rows else touched
+        lease = {"ids": ids, "fence": fence, "worker": worker, "batch": batch}
+        end = {"due": due, "result": result, "settled": now}
+        touched += tx.change(Q.settle_alike, {**lease, **end})
+    return touched + (tx.bulk(Q.settle_done, rows) if rows else 0)
 
 
 def _told(written: list[Ending | None]) -> list[Ending | None]:

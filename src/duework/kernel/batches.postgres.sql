@@ -1,2 +1,0 @@
--- Where PostgreSQL needs another text than batches.sql, and why.
-
