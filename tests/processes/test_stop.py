@@ -62,7 +62,7 @@ def test_what_was_handed_back_is_run_by_another_at_once(desk: Bench) -> None:
 
     again = desk.started(job, times=2)
     assert again.pid == second.pid, "no suspect: it runs like any other"
-    assert again.at - asked < 1
+    assert again.at - asked < 5
     assert job.wait("5s").state == "done"
     assert len(desk.effects(job)) == 1
     assert first.process.wait(5) == 0

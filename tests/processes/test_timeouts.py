@@ -55,7 +55,7 @@ def test_a_task_that_blocks_the_loop_is_named_and_keeps_its_lease(desk: Bench) -
     told = first.facts("LoopBlocked")
     assert [fact["task"] for fact in told] == ["blocks_the_loop"]
     assert "programs.py" in told[0]["where"]
-    assert 1 <= told[0]["seconds"] < 2.2
+    assert 1 <= told[0]["seconds"] < 6
     assert second.facts("LeaseRecovered") == []
     assert (end.state, end.fence) == ("done", 1)
     assert len(desk.effects(job)) == 1
