@@ -30,13 +30,16 @@ def check(history: History) -> list[str]:
         *(_lost, _from_nowhere, _leases, _stale_effects, _effects_once, _after_the_end, _reasons),
         *(_retries, _keys, _limits, _order, _money),
     )
-    found: list[str] = []
-    for each in checks:
-        lines = list(each(history))
-        found += lines[:SAMPLE]
-        if len(lines) > SAMPLE:
-            found.append(f"{lines[0][:3].strip()} and {len(lines) - SAMPLE} more like that")
-    return found
+    return [line for each in checks for line in sampled(list(each(history)))]
+
+
+def sampled(lines: list[str], sample: int = SAMPLE) -> list[str]:
+    """The first violations of a kind, and how many more there are."""
+    more = len(lines) - sample
+    return [
+        *lines[:sample],
+        *([f"{lines[0].split()[0]} and {more} more like that"] if more > 0 else ()),
+    ]
 
 
 def _lost(h: History) -> Iterator[str]:

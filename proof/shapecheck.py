@@ -13,11 +13,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+from proof.check import SAMPLE, sampled
 from proof.shapehistory import Channelled, Posted, Shapes
 from proof.shapework import PERIOD_MS, RATE, SCHEDULES, summed
 
-# So many of one kind are named; the rest is counted.
-SAMPLE = 3
 # A start so soon after its process went on may have been admitted before it stood still.
 AWAKE_MS = 100
 # Of a keyed channel that was sent again as often as it may be.
@@ -26,16 +25,11 @@ NOBODY = "nobody can tell"
 
 def check(seen: Shapes, sample: int = SAMPLE) -> list[str]:
     """Every violation, a few of each kind."""
-    found: list[str] = []
-    for each in (
+    checks = (
         *(_slots, _batches, _members, _pages, _chains, _active, _channels, _posts, _rate),
         *(_objects, _inside, _visits, _alarms),
-    ):
-        lines = list(each(seen))
-        found += lines[:sample]
-        if len(lines) > sample:
-            found.append(f"{lines[0].split()[0]} and {len(lines) - sample} more like that")
-    return found
+    )
+    return [line for each in checks for line in sampled(list(each(seen)), sample)]
 
 
 def in_the_middle(seen: Shapes) -> list[str]:

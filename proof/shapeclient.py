@@ -7,22 +7,17 @@ means that nobody knows.
 
 from __future__ import annotations
 
-import json
 import os
-import random
-import sys
 import time
 from contextlib import suppress
 from typing import Any
 
 from duework.errors import Conflict, Error
 from proof import shapeprogram
+from proof.client import Client
 from proof.shapework import KEYS, LANES, Ledger, Message, known
 
 app = shapeprogram.app
-# Numbers of one client; the next one starts behind them.
-SHARE = 100_000
-BACKLOG = int(os.environ.get("PROOF_BACKLOG", "150"))
 MOODS = ("plain", "plain", "late", "lost", "refused")
 SHAPES = (
     *("batch", "chain", "chain", "notify", "mail", "slip", "undone", "paced", "add", "add", "add"),
@@ -34,11 +29,8 @@ class Undone(Exception):
     """Raised to roll a transaction back."""
 
 
-class Client:
-    """One process that asks for things."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+class Asking(Client):
+    """One process that asks for things of every shape."""
 
     def batch(self, n: int) -> dict[str, Any]:
         rng = self.rng
@@ -102,39 +94,23 @@ class Client:
         return {}
 
 
-def say(handle: int, **line: Any) -> None:
-    os.write(handle, json.dumps(line).encode() + b"\n")
-
-
 def main() -> None:
-    number, seed, pause = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
-    rng = random.Random(f"{seed} {number}")
-    handle = os.open(os.environ["OPS"], os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
-    client, wanted = Client(rng), os.environ.get("PROOF_SHAPES", "").split(",")
+    client, wanted = Asking(app), os.environ.get("PROOF_SHAPES", "").split(",")
     shapes = [each for each in SHAPES if wanted == [""] or each in wanted]
     # Every shape once, and then as it comes.
-    first = rng.sample(shapes, len(shapes))
-    for n in range(number * SHARE, (number + 1) * SHARE):
-        shape = first.pop() if first else rng.choice(shapes)
+    first = client.rng.sample(shapes, len(shapes))
+    for n in client.numbers:
+        shape = first.pop() if first else client.rng.choice(shapes)
         line = {"n": n, "shape": shape, "begun": time.monotonic_ns()}
-        say(handle, **line, kind="info")
+        client.say(**line, kind="info")
         answer: dict[str, Any] = {}
         try:
             answer, kind = getattr(client, shape)(n), "ok"
         except Error as error:
             # A step after the first may have failed: what was asked for may be there.
             kind, answer = "info", {"error": repr(error)}
-        say(handle, **line, kind=kind, ended=time.monotonic_ns(), **answer)
-        time.sleep(rng.expovariate(1 / pause))
-        while n % 10 == 0 and backlog() > BACKLOG:
-            time.sleep(0.3)
-
-
-def backlog() -> int:
-    with suppress(Error):
-        found = app.read("select count(*) as n from duework_job where state = 'open'")
-        return int(found[0].n)
-    return 0
+        client.say(**line, kind=kind, ended=time.monotonic_ns(), **answer)
+        client.rest(n)
 
 
 if __name__ == "__main__":

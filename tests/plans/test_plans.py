@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import apsw
@@ -23,8 +22,8 @@ from duework.db.queries import Statement
 from duework.kernel.lanes import Q
 from duework.kernel.tally import B
 from duework.shapes.schedules import Q as SCHEDULES
+from tests.plans.crowd import analyse, numbers, roomy
 from tests.support.kernel import ME, START, Kernel
-from tests.support.postgres import Server
 
 # The rows are written once.
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("plans")]
@@ -33,11 +32,7 @@ ROWS = 1_000_000
 KNOWN, UNKNOWN, LATER = 1, 2, 3
 BATCH = 9_000_000
 
-NUMBERS = {
-    "sqlite": f"""(with recursive n(i) as (select 1 union all select i + 1 from n where i < {ROWS})
-                   select i from n) n""",
-    "postgres": f"generate_series(1, {ROWS}) as n(i)",
-}
+NUMBERS = numbers(ROWS)
 FILL = """
     insert into duework_job (id, lane, task, state, due, at, payload, checksum, settled, batch)
     select i, i % 3 + 1,
@@ -144,21 +139,14 @@ def crowded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Kernel]:
     """A kernel with a million rows, which no test changes for good."""
-    if request.param == "sqlite":
-        folder: Path = tmp_path_factory.mktemp("plans")
-        with Kernel(f"sqlite:///{folder / 'crowded.db'}") as kernel:
-            yield filled(kernel)
-        return
-    running: Server = request.getfixturevalue("postgres")
-    # Nobody tells the planner anything in the meantime.
-    template = request.getfixturevalue("postgres_template")
-    url = running.create_database("crowded", template=template)
-    with Kernel(url) as kernel:
-        kernel.run(lambda tx: tx.write("alter table duework_job set (autovacuum_enabled = off)"))
-        # A third of the time to fill it.
-        kernel.run(lambda tx: tx.write("alter table duework_job set unlogged"))
+    with roomy(request, tmp_path_factory, "crowded") as kernel:
+        if kernel.database.kind == "postgres":
+            # Nobody tells the planner anything in the meantime.
+            off = "alter table duework_job set (autovacuum_enabled = off)"
+            kernel.run(lambda tx: tx.write(off))
+            # A third of the time to fill it.
+            kernel.run(lambda tx: tx.write("alter table duework_job set unlogged"))
         yield filled(kernel)
-    running.drop_database("crowded")
 
 
 def filled(kernel: Kernel) -> Kernel:
@@ -254,14 +242,6 @@ def test_members_are_found_by_their_batch(crowded: Kernel, name: str) -> None:
     lines = plan(crowded, name, reading=False)
 
     assert any(re.search(index, line) for line in lines), lines
-
-
-def analyse(kernel: Kernel) -> None:
-    connection = kernel.database.connect()
-    if kernel.database.kind == "postgres":
-        connection.autocommit = True
-    connection.execute("analyze")
-    connection.close()
 
 
 def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:

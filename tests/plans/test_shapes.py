@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import apsw
@@ -20,16 +19,12 @@ from duework.db.queries import Statement
 from duework.shapes.channels import D
 from duework.shapes.messages import O
 from duework.shapes.object_store import INVARIANTS, S
+from tests.plans.crowd import analyse, numbers, roomy
 from tests.support.kernel import START, Kernel
-from tests.support.postgres import Server
 
 ROWS = 20_000
 LATER = START + 10**9
-NUMBERS = {
-    "sqlite": f"""(with recursive n(i) as (select 1 union all select i + 1 from n where i < {ROWS})
-                   select i from n) n""",
-    "postgres": f"generate_series(1, {ROWS}) as n(i)",
-}
+NUMBERS = numbers(ROWS)
 # Most of it is over; what is not waits for something in a far future.
 FILL = (
     """insert into duework_lane (id, queue, task, priority, share)
@@ -76,6 +71,7 @@ VALUES: dict[str, Any] = {
     "state": "sent",
     "error": "why",
     "given_up": 0,
+    "was": "failed",
     "concluded": 0,
     "fence": 1,
     "sure": 1,
@@ -118,17 +114,8 @@ def crowded(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Kernel]:
     """Full tables, which no test changes for good."""
-    if request.param == "sqlite":
-        folder: Path = tmp_path_factory.mktemp("plans")
-        with Kernel(f"sqlite:///{folder / 'crowded.db'}") as kernel:
-            yield filled(kernel)
-        return
-    running: Server = request.getfixturevalue("postgres")
-    template = request.getfixturevalue("postgres_template")
-    url = running.create_database("crowded_shapes", template=template)
-    with Kernel(url) as kernel:
+    with roomy(request, tmp_path_factory, "crowded_shapes") as kernel:
         yield filled(kernel)
-    running.drop_database("crowded_shapes")
 
 
 def filled(kernel: Kernel) -> Kernel:
@@ -190,11 +177,3 @@ def test_no_statement_does_more_because_the_tables_are_full(crowded: Kernel) -> 
     # A page of 50 objects has an alarm and a lease for each.
     allowed = {name: bound * (6 if ".listed" in name else 1) for name in found}
     assert {name: touched for name, touched in found.items() if touched > allowed[name]} == {}
-
-
-def analyse(kernel: Kernel) -> None:
-    connection = kernel.database.connect()
-    if kernel.database.kind == "postgres":
-        connection.autocommit = True
-    connection.execute("analyze")
-    connection.close()

@@ -909,25 +909,30 @@ def test_whoever_waits_for_another_process_only_reads(app: App, crawl: type[Craw
     assert (while_it_was_held, takes, crawl.runs) == (1, 2, 1)
 
 
-def test_a_line_that_others_wait_for_leaves_them_a_gap(
-    app: App, crawl: type[Crawl], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def wanted_crawl(app: App, crawl: type[Crawl], monkeypatch: pytest.MonkeyPatch) -> type[Crawl]:
+    """For which somebody in another process waits at any time, and a gap that can be seen."""
     monkeypatch.setattr(object_leases, "_SLICE", 0)
     monkeypatch.setattr(object_leases, "_GAP", 0.5)
-    ends: list[float] = []
 
     def somebody_waits() -> None:
         with app.transaction() as tx:
             tx.write("update duework_object_lease set wanted = 1")
 
+    crawl.on_pause = somebody_waits
+    return crawl
+
+
+def test_a_line_that_others_wait_for_leaves_them_a_gap(app: App, wanted_crawl: type[Crawl]) -> None:
+    ends: list[float] = []
+
     async def visits() -> None:
         async def visit() -> None:
-            await app.object(crawl, "x").visit()
+            await app.object(wanted_crawl, "x").visit()
             ends.append(perf_counter())
 
         await asyncio.gather(*(visit() for _ in range(3)))
 
-    crawl.on_pause = somebody_waits
     asyncio.run(visits())
 
     assert ends[1] - ends[0] > 0.5
@@ -981,22 +986,15 @@ def test_leases_of_many_objects_are_locked_in_one_order_by_everybody(app: App) -
 
 
 def test_one_who_calls_again_and_again_leaves_others_a_gap_too(
-    app: App, crawl: type[Crawl], monkeypatch: pytest.MonkeyPatch
+    app: App, wanted_crawl: type[Crawl]
 ) -> None:
-    monkeypatch.setattr(object_leases, "_SLICE", 0)
-    monkeypatch.setattr(object_leases, "_GAP", 0.5)
     ends: list[float] = []
-
-    def somebody_waits() -> None:
-        with app.transaction() as tx:
-            tx.write("update duework_object_lease set wanted = 1")
 
     async def visits() -> None:
         for _ in range(2):
-            await app.object(crawl, "x").visit()
+            await app.object(wanted_crawl, "x").visit()
             ends.append(perf_counter())
 
-    crawl.on_pause = somebody_waits
     asyncio.run(visits())
 
     assert ends[1] - ends[0] > 0.5

@@ -42,30 +42,31 @@ def show(app: App, out: Out, job: int) -> None:
     _show(app, out, [(job, each) for each in app.deliveries.channels(job)])
 
 
-@deliveries.command(epilog=examples("duework deliveries resend 251234567890123456 email"))
-@click.argument("job", metavar="JOB", type=int)
-@click.argument("channel", metavar="CHANNEL")
-@on_database()
+def _decision(name: str) -> Callable[[Callable[..., int]], click.Command]:
+    """A command that decides on one channel of one delivery."""
+
+    def made(function: Callable[..., int]) -> click.Command:
+        command = click.argument("channel", metavar="CHANNEL")(on_database()(function))
+        command = click.argument("job", metavar="JOB", type=int)(command)
+        example = examples(f"duework deliveries {name} 251234567890123456 email")
+        return deliveries.command(name, epilog=example)(command)
+
+    return made
+
+
+@_decision("resend")
 def resend(app: App, out: Out, job: int, channel: str) -> int:
     """Send an unsure channel once more, with the same key. It may arrive twice."""
     return _decided(out, job, channel, app.deliveries.resend)
 
 
-@deliveries.command(epilog=examples("duework deliveries sent 251234567890123456 email"))
-@click.argument("job", metavar="JOB", type=int)
-@click.argument("channel", metavar="CHANNEL")
-@on_database()
+@_decision("sent")
 def sent(app: App, out: Out, job: int, channel: str) -> int:
     """Call an unsure channel sent: somebody has looked, and it has arrived."""
     return _decided(out, job, channel, app.deliveries.call_sent)
 
 
-@deliveries.command(
-    "give-up", epilog=examples("duework deliveries give-up 251234567890123456 email")
-)
-@click.argument("job", metavar="JOB", type=int)
-@click.argument("channel", metavar="CHANNEL")
-@on_database()
+@_decision("give-up")
 def give_up(app: App, out: Out, job: int, channel: str) -> int:
     """Call an unsure channel failed, and leave it alone."""
     return _decided(out, job, channel, app.deliveries.give_up)

@@ -142,19 +142,19 @@ class Alarm:
 
     def _until_tick(self) -> float:
         """How long to rest; until the log is written to, if the system tells of that."""
-        notices = self._notices
-        if notices is None or self._hearing:
-            return TICK_SECONDS if notices is None else SLOW_TICK_SECONDS
-        try:
-            # A write is told before it is committed, which may take a while.
-            self._eager = EAGER_TICKS if notices.clear() else self._eager - 1
-            if self._eager > 0 or not notices.renew():
-                return TICK_SECONDS
-        except OSError:
-            return TICK_SECONDS
-        self._hearing = True
-        self._loop.add_reader(notices.descriptor, self._written)
-        return SLOW_TICK_SECONDS
+        if self._notices is not None and not self._hearing:
+            # Whatever it is that fails, it is no reason to look no more.
+            with contextlib.suppress(OSError):
+                self._hear(self._notices)
+        return SLOW_TICK_SECONDS if self._hearing else TICK_SECONDS
+
+    def _hear(self, notices: Notices) -> None:
+        """Wait for the system's word, once nothing was written for a while."""
+        # A write is told before it is committed, which may take a while.
+        self._eager = EAGER_TICKS if notices.clear() else self._eager - 1
+        if self._eager <= 0 and notices.renew():
+            self._loop.add_reader(notices.descriptor, self._written)
+            self._hearing = True
 
     def _written(self) -> None:
         """Somebody writes to the log; perhaps ourselves."""

@@ -106,7 +106,8 @@ class Attempts:
 
     def start(self, jobs: Sequence[Claimed]) -> None:
         """Run jobs that were just claimed."""
-        self._started.set()
+        if jobs:
+            self._started.set()
         now, time = self._engine.clock.now(), monotonic()
         for job in jobs:
             if (before := self.running.get(job.id)) is not None:

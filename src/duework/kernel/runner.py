@@ -93,10 +93,10 @@ class Runner:
         deadline = monotonic + task.timeout_ms / 1000
         return Attempt(job, task, Run(job, self._host), pool, args, kwargs, now, deadline)
 
-    def done(self, attempt: Attempt) -> Ending | None:
-        """The ending of a task that returned nothing; None if anybody has to hear of it.
+    def done(self, attempt: Attempt, result: str = "null") -> Ending | None:
+        """The ending of a task that is done; None if anybody has to hear of it.
 
-        As `conclude` would make it: it is by far the most common one.
+        As `_ending` would make it: it is by far the most common one.
         """
         job, task, run = attempt.job, attempt.task, attempt.run
         if run._effects or task.reactions or job.owner or task.gates or self._registry.queue_paces:  # noqa: SLF001 - ours
@@ -104,7 +104,7 @@ class Runner:
         run._closed = True  # noqa: SLF001 - ours
         keep = task.keep_ms
         return Ending(
-            *(job.id, job.fence, self._worker, "done", 0, "null"),
+            *(job.id, job.fence, self._worker, "done", 0, result),
             *(None, attempt.started, keep, keep),
             batch=job.batch,
         )
@@ -186,13 +186,11 @@ class Runner:
             result = attempt.task.result.encode(value)
         except Error as error:
             return self._failure(attempt, error, now)
+        if (ending := self.done(attempt, result)) is not None:
+            return ending
         effects = attempt.run._close()  # noqa: SLF001 - ours
-        return self._ending(
-            *(attempt.job, "done", attempt.task, now),
-            result=result,
-            effects=effects,
-            attempt=attempt,
-        )
+        done = (attempt.job, "done", attempt.task, now)
+        return self._ending(*done, result=result, effects=effects, attempt=attempt)
 
     def _failure(
         self,

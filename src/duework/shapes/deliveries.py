@@ -166,7 +166,8 @@ class Plan(Shape):
 
         def resend(tx: Tx) -> None:
             for each, child in zip(again, self._engine.enqueue(tx, new), strict=True):
-                tx.query(D.again, {"job": run.job.id, "channel": each.channel, "child": child.id})
+                values = {"job": run.job.id, "channel": each.channel, "was": "failed"}
+                tx.query(D.again, {**values, "child": child.id})
 
         run._add(resend)  # noqa: SLF001 - ours
         return Snooze(WATCH_MS / 1000)

@@ -13,10 +13,10 @@ insert into duework_delivery (job, channel, key, payload, state, child, expires,
 values (:job, :channel, :key, :payload, 'sending', :child, :expires, :due)
 
 -- name: again
--- Another round: its send begins anew, with the same key.
+-- Its send begins anew, with the same key: in another round, or since somebody decided so.
 update duework_delivery
 set state = 'sending', child = :child, marked = null, given_up = 0, concluded = 0, settled = null
-where job = :job and channel = :channel and state = 'failed'
+where job = :job and channel = :channel and state = :was
 
 -- name: unsure
 -- Deliveries with a channel that somebody has to decide on.
@@ -29,11 +29,6 @@ limit :wanted
 -- What failed may be sent again, by a retry of the delivery by hand.
 update duework_delivery
 set state = :state, error = :error, given_up = :given_up, concluded = :concluded, settled = :now
-where job = :job and channel = :channel and state = 'unsure'
-
--- name: send_unsure
-update duework_delivery
-set state = 'sending', child = :child, marked = null, given_up = 0, concluded = 0, settled = null
 where job = :job and channel = :channel and state = 'unsure'
 
 -- name: judge_anew

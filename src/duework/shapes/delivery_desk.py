@@ -113,8 +113,8 @@ class DeliveryDesk:
         if row.state != "open":
             # Other channels that failed are not sent again for that: they are only judged again.
             tx.query(D.judge_anew, {"job": row.id})
-        values = {"job": row.id, "channel": one.channel}
-        tx.query(D.send_unsure, {**values, "child": engine.enqueue(tx, [child])[0].id})
+        values = {"job": row.id, "channel": one.channel, "was": "unsure"}
+        tx.query(D.again, {**values, "child": engine.enqueue(tx, [child])[0].id})
         engine.revive(tx, [row.id])
 
 
