@@ -273,7 +273,10 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         now = self._clock.now()
         return [
             Job(
-                *(answer.id, job.lane.queue, job.lane.task, job.lane.priority),
+                id=answer.id,
+                queue=job.lane.queue,
+                task=job.lane.task,
+                priority=job.lane.priority,
                 key=job.key,
                 due=job.at,
                 at=job.at,

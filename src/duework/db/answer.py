@@ -7,18 +7,17 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 
-class Waiting:
+
+class Waiting(msgspec.Struct, eq=False, kw_only=True):
     """Something asked for, and who waits for it. One of `done` and `future` is set, or neither."""
 
-    __slots__ = ("done", "error", "future", "loop", "value")
-
-    def __init__(self) -> None:
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.done: threading.Event | None = None
-        self.loop: asyncio.AbstractEventLoop | None = None
-        self.future: asyncio.Future[Any] | None = None
+    value: Any = None
+    error: BaseException | None = None
+    done: threading.Event | None = None
+    loop: asyncio.AbstractEventLoop | None = None
+    future: asyncio.Future[Any] | None = None
 
     def in_loop(self) -> asyncio.Future[Any]:
         """Let the running event loop wait."""

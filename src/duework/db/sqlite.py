@@ -86,14 +86,16 @@ class SqliteDatabase:
 
     def begin(self) -> Tx:
         connection = self._write_connection()
-        deadline = monotonic() + BUSY_SECONDS
+        deadline: float | None = None
         while True:
             try:
                 connection.execute("begin immediate")
                 break
             except apsw.BusyError as error:
-                self._foreign_until = monotonic() + 0.1
-                if monotonic() > deadline:
+                time = monotonic()
+                self._foreign_until = time + 0.1
+                deadline = deadline or time + BUSY_SECONDS
+                if time > deadline:
                     raise Retryable("the database is locked by another connection") from error
                 pause(0.0002 + random.random() * 0.0008)  # noqa: S311 - jitter
             except apsw.Error:
@@ -104,7 +106,7 @@ class SqliteDatabase:
         return SqliteTx(connection, self._reserve.use)
 
     def commit(self, tx: Tx) -> None:
-        connection = self._write_connection()
+        connection = self._writer or self._write_connection()
         try:
             if connection.total_changes() == self._changes and not getattr(tx, "wrote", True):
                 # Nothing to make durable, and nothing that others should wake up for.

@@ -24,23 +24,13 @@ SHELF_SHARE = 4
 SHELVED_BYTES = 1000
 
 
-class Pending(Waiting):
+class Pending(Waiting, eq=False):
     """A call that waits for its answer."""
 
-    __slots__ = ("args", "function", "holder", "kwargs")
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        holder: int | None,
-    ) -> None:
-        super().__init__()
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.holder = holder
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    holder: int | None
 
 
 class Cell:
