@@ -4,45 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import perf_counter
 
 from bench.bed import Bed, looking, worker_env
 from bench.figures import Figure, at_least
+from bench.scenarios import raw_postgres, raw_sqlite
 
 QUESTION = "How many jobs per second can be enqueued, each caller answered after the commit?"
 FIGURES = (
+    Figure("raw_single", "raw SQLite: one row per commit", "/s"),
     Figure("enqueue", "enqueue, one caller", "/s", (at_least(0.7, of="raw_single"),)),
     Figure("aenqueue", "aenqueue, one caller", "/s", (at_least(0.45, of="raw_single"),)),
     Figure("enqueue_async", "aenqueue, 100 concurrent callers", "/s", (at_least(25_000),)),
     Figure("enqueue_threads", "enqueue, 100 threads", "/s"),
     Figure("enqueue_many", "enqueue_many, 1,000 a call", "/s", (at_least(100_000),), "raw_bulk"),
     Figure("enqueue_many_10k", "enqueue_many, 10,000 a call", "/s", against="raw_bulk"),
+    Figure("raw_pg_single", "raw PostgreSQL: one row per commit", "/s"),
     Figure("pg_enqueue", "PostgreSQL: enqueue, one caller", "/s", against="raw_pg_single"),
+    Figure("pg_aenqueue", "PostgreSQL: aenqueue, one caller", "/s", against="raw_pg_single"),
     Figure("pg_enqueue_async", "PostgreSQL: aenqueue, 100 concurrent callers", "/s"),
     Figure("pg_enqueue_many", "PostgreSQL: enqueue_many, 1,000 a call", "/s"),
 )
 
 CALLERS = 100
+# One caller and the bare database take turns: a disk has better and worse seconds.
+SLICE = 100
 
 
 def sample(bed: Bed) -> dict[str, float]:
-    one, many, bulk = bed.scaled(3000, 400), bed.scaled(20_000, 3000), bed.scaled(50_000, 10_000)
+    many, bulk = bed.scaled(20_000, 3000), bed.scaled(50_000, 10_000)
     plan: dict[str, tuple[Callable[..., float], int]] = {
-        "enqueue": (single, one),
-        "aenqueue": (asingle, one),
         "enqueue_async": (concurrent, many),
         "enqueue_threads": (threads, bed.scaled(5000, 2000)),
         "enqueue_many": (bulk_1k, bulk),
         "enqueue_many_10k": (bulk_10k, bulk),
     }
     rates = {name: _rate(bed, bed.sqlite(), *chosen) for name, chosen in plan.items()}
-    served = {
-        "pg_enqueue": (single, bed.scaled(1000, 300)),
+    served: dict[str, tuple[Callable[..., float], int]] = {
         "pg_enqueue_async": (concurrent, bed.scaled(10_000, 2000)),
         "pg_enqueue_many": (bulk_1k, bed.scaled(20_000, 5000)),
     }
-    return rates | {name: _rate(bed, bed.postgres(), *chosen) for name, chosen in served.items()}
+    rates |= {name: _rate(bed, bed.postgres(), *chosen) for name, chosen in served.items()}
+    one = bed.child(
+        *(in_turn,), env=worker_env(bed.sqlite()), raw=bed.sqlite(), slices=bed.scaled(40, 4)
+    )
+    served_one = bed.child(
+        *(in_turn,), env=worker_env(bed.postgres()), raw=bed.postgres(), slices=bed.scaled(15, 3)
+    )
+    return rates | one | served_one
 
 
 def _rate(bed: Bed, url: str, function: Callable[..., float], jobs: int) -> float:
@@ -64,8 +74,45 @@ def single(jobs: int) -> float:
     return perf_counter() - start
 
 
-def asingle(jobs: int) -> float:
-    return asyncio.run(_callers(jobs, 1))
+def in_turn(raw: str, slices: int) -> dict[str, float]:
+    """One caller by `enqueue` and by `aenqueue`, and a bare insert, a slice at a time."""
+    return asyncio.run(_in_turn(raw, slices))
+
+
+async def _in_turn(raw: str, slices: int) -> dict[str, float]:
+    from bench.tasks import noop
+
+    bare = _bare(raw)
+
+    async def by_itself(number: int) -> None:
+        bare(number)
+
+    async def called(number: int) -> None:
+        noop.enqueue(number)
+
+    prefix = "" if raw.startswith("sqlite:") else "pg_"
+    ways: dict[str, Callable[[int], Awaitable[object]]] = {
+        f"raw_{prefix}single": by_itself,
+        f"{prefix}enqueue": called,
+        f"{prefix}aenqueue": noop.aenqueue,
+    }
+    took = dict.fromkeys(ways, 0.0)
+    for first in range(-SLICE, slices * SLICE, SLICE):
+        for name, way in ways.items():
+            start = perf_counter()
+            for number in range(first, first + SLICE):
+                await way(number)
+            # The first slice opens, prepares and warms up.
+            took[name] += perf_counter() - start if first >= 0 else 0.0
+    return {name: slices * SLICE / seconds for name, seconds in took.items()}
+
+
+def _bare(url: str) -> Callable[[int], object]:
+    if url.startswith("sqlite:"):
+        file = raw_sqlite.opened(url)
+        return lambda number: file.execute(raw_sqlite.INSERT, (number, '{"number":1}'))
+    server = raw_postgres.opened(url)
+    return lambda number: server.execute(raw_postgres.INSERT, (number,), prepare=True)
 
 
 def concurrent(jobs: int) -> float:

@@ -10,10 +10,7 @@ from bench.bed import Bed
 from bench.figures import Figure
 
 QUESTION = "How fast is a bare loop over one table on PostgreSQL, one connection, rows kept?"
-FIGURES = (
-    Figure("raw_pg_loop", "raw PostgreSQL: claim 100 + settle 100", "/s"),
-    Figure("raw_pg_single", "raw PostgreSQL: one row per commit", "/s"),
-)
+FIGURES = (Figure("raw_pg_loop", "raw PostgreSQL: claim 100 + settle 100", "/s"),)
 
 SCHEMA = """
 create table job (
@@ -56,22 +53,23 @@ where job.id = ended.id and job.fence = ended.fence and worker = 1 and state = '
 
 def sample(bed: Bed) -> dict[str, float]:
     url = bed.postgres()
-    sizes = {"loop": bed.scaled(30_000, 5000), "singles": bed.scaled(2000, 300)}
-    told: dict[str, float] = bed.child(measure, url=url, **sizes)
+    told: dict[str, float] = bed.child(measure, url=url, rows=bed.scaled(30_000, 5000))
     bed.drop(url)
     return told
 
 
-def measure(url: str, loop: int, singles: int) -> dict[str, float]:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(SCHEMA)
-        start = perf_counter()
-        for number in range(singles):
-            connection.execute(INSERT, (number,), prepare=True)
-        single = singles / (perf_counter() - start)
-        connection.execute(FILL, (loop,))
+def measure(url: str, rows: int) -> dict[str, float]:
+    with opened(url) as connection:
+        connection.execute(FILL, (rows,))
         connection.execute("vacuum analyze job")
-        return {"raw_pg_single": single, "raw_pg_loop": (loop + singles) / _loop(connection)}
+        return {"raw_pg_loop": rows / _loop(connection)}
+
+
+def opened(url: str) -> psycopg.Connection:
+    """A connection with the bare table."""
+    connection = psycopg.connect(url, autocommit=True)
+    connection.execute(SCHEMA)
+    return connection
 
 
 def _loop(connection: psycopg.Connection) -> float:

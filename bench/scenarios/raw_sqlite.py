@@ -14,7 +14,6 @@ from bench.figures import Figure
 QUESTION = "How fast is a bare loop over one table, WAL, synchronous=FULL, rows kept?"
 FIGURES = (
     Figure("raw_loop", "raw SQLite: claim 500 + settle 500", "/s"),
-    Figure("raw_single", "raw SQLite: one row per commit", "/s"),
     Figure("raw_bulk", "raw SQLite: 1,000 rows per commit", "/s"),
 )
 
@@ -54,28 +53,22 @@ where id = ? and fence = ? and worker = 1 and state = 'open'
 
 
 def sample(bed: Bed) -> dict[str, float]:
-    sizes = {"loop": bed.scaled(100_000, 20_000), "singles": bed.scaled(4000, 500)}
-    told: dict[str, float] = bed.child(measure, url=bed.sqlite(), **sizes)
+    told: dict[str, float] = bed.child(measure, url=bed.sqlite(), rows=bed.scaled(100_000, 20_000))
     return told
 
 
-def measure(url: str, loop: int, singles: int) -> dict[str, float]:
+def measure(url: str, rows: int) -> dict[str, float]:
+    connection = opened(url)
+    return {"raw_bulk": rows / _bulk(connection, rows), "raw_loop": rows / _loop(connection)}
+
+
+def opened(url: str) -> apsw.Connection:
+    """A connection with the bare table."""
     connection = apsw.Connection(str(file_of(url)))
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")
     connection.execute(SCHEMA)
-    return {
-        "raw_single": singles / _singles(connection, singles),
-        "raw_bulk": loop / _bulk(connection, loop),
-        "raw_loop": (loop + singles) / _loop(connection),
-    }
-
-
-def _singles(connection: apsw.Connection, rows: int) -> float:
-    start = perf_counter()
-    for number in range(rows):
-        connection.execute(INSERT, (number, '{"number":1}'))
-    return perf_counter() - start
+    return connection
 
 
 def _bulk(connection: apsw.Connection, rows: int) -> float:

@@ -357,6 +357,13 @@ class FusedTx:
         self._fuse.step()
         return self._real.bulk(statement, rows)
 
+    def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
+        self._fuse.step()
+        self._real.put(statement, values)
+
+    def hint(self, word: str) -> None:
+        self._real.hint(word)
+
     def read(self, sql: str, /, **values: Any) -> list[Any]:
         self._fuse.step()
         return self._real.read(sql, **values)

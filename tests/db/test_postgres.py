@@ -46,6 +46,7 @@ def statement(text: str) -> Statement:
 INSERT = statement(
     "insert into thing (id, name) select * from unnest(:id::bigint[], :name::text[])"
 )
+INSERT_ONE = statement("insert into thing (id, name) values (:id, :name)")
 COUNT = statement("select count(*), count(distinct id) from thing")
 IDS = statement("select id from thing order by id")
 
@@ -114,6 +115,13 @@ def writing(url: str) -> Iterator[Writer]:
 
 def insert(tx: Any, ids: list[int]) -> list[int]:
     tx.bulk(INSERT, [(number, f"n{number}") for number in ids])
+    return ids
+
+
+def place(tx: Any, ids: list[int]) -> list[int]:
+    for number in ids:
+        tx.put(INSERT_ONE, (number, f"n{number}"))
+    tx.hint("due")
     return ids
 
 
@@ -653,6 +661,112 @@ def test_a_group_of_one_statement_takes_two_round_trips(url: str) -> None:
             writer.call(insert, [number])
 
         assert between.round_trips - before == 100
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, the last answer was just now."""
+    monkeypatch.setattr(postgres, "AT_ONCE_SECONDS", 60.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_row_for_which_nobody_waits_takes_one_round_trip_with_its_hint(url: str) -> None:
+    with proxy(url) as between, writing(between.url) as writer:
+        for number in range(10):
+            writer.call(place, [number])
+        before = between.round_trips
+        for number in range(10, 60):
+            writer.call(place, [number])
+
+        assert between.round_trips - before == 50
+    assert stored(url) == list(range(60))
+
+
+def test_long_after_the_last_answer_a_row_is_not_written_at_once(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "AT_ONCE_SECONDS", 0.0)
+    with proxy(url) as between, writing(between.url) as writer:
+        for number in range(10):
+            writer.call(place, [number])
+        before = between.round_trips
+        writer.call(place, [10])
+
+        assert between.round_trips - before == 2
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_follows_a_row_that_was_put_follows_it(url: str) -> None:
+    def thrice(tx: Any, ids: list[int]) -> list[int]:
+        place(tx, [ids[0]])
+        place(tx, [ids[1]])
+        found = tx.read("select id from thing order by id")
+        with tx.savepoint():
+            place(tx, [ids[2]])
+        return [row.id for row in found]
+
+    with writing(url) as writer:
+        writer.call(place, [0])
+
+        assert writer.call(thrice, [1, 2, 3]) == [0, 1, 2]
+    assert stored(url) == [0, 1, 2, 3]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_row_that_is_refused_at_the_commit_gets_its_second_run(url: str) -> None:
+    with writing(url) as writer:
+        numbers = iter([7, 7, 8])
+
+        def another(tx: Any, items: list[None]) -> list[int]:
+            return [place(tx, [next(numbers)])[0] for _ in items]
+
+        assert writer.call(another, [None]) == [7]
+        assert writer.call(another, [None]) == [8]
+        with pytest.raises(DatabaseError, match="UniqueViolation"):
+            writer.call(place, [7])
+        assert writer.call(place, [9]) == [9]
+    assert stored(url) == [7, 8, 9]
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("where", ["before commit", "after commit"])
+def test_a_row_whose_answer_was_lost_is_looked_for_and_written_once(url: str, where: Cut) -> None:
+    runs = []
+
+    def counted(tx: Any, ids: list[int]) -> list[int]:
+        runs.append(ids)
+        return place(tx, ids)
+
+    with proxy(url) as between, writing(between.url) as writer:
+        writer.call(place, [0])
+        between.cut_at(where, b"returning pg_notify" if where == "before commit" else b"INSERT 0 1")
+
+        assert writer.call(counted, [1]) == [1]
+        assert writer.call(place, [2]) == [2]
+        assert between.cuts == 1
+
+    assert stored(url) == [0, 1, 2]
+    assert len(runs) == (2 if where == "before commit" else 1)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_hint_comes_with_the_commit_and_not_without(url: str) -> None:
+    def undone(tx: Any, ids: list[int]) -> list[int]:
+        place(tx, ids)
+        raise ValueError
+
+    def twice(tx: Any, ids: list[int]) -> list[int]:
+        tx.hint("marked")
+        return place(tx, ids)
+
+    with psycopg.connect(url, autocommit=True) as listener, writing(url) as writer:
+        listener.execute("listen duework")
+        for verb, number in ((place, 1), (place, 2), (undone, 3), (twice, 4)):
+            with suppress(ValueError):
+                writer.call(verb, [number])
+        told = [each.payload for each in listener.notifies(timeout=5, stop_after=4)]
+
+    assert told == ["due", "due", "marked", "due"]
 
 
 def test_savepoints_take_no_round_trips_of_their_own(url: str) -> None:

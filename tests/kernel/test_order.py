@@ -34,7 +34,7 @@ def test_serial_values_are_locked_before_anything_is_written_and_in_order(kernel
 
     names = [name for name, _ in seen]
     assert [values["serials"] for name, values in seen if name == "lock_serials"] == [list("abc")]
-    assert names.index("lock_serials") < names.index("insert")
+    assert names.index("lock_serials") < names.index("insert_one")
 
 
 def test_lanes_are_made_in_the_order_of_their_names(kernel: Kernel) -> None:

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from duework import App, Error, Run, Unavailable
+from duework.db.postgres import AT_ONCE_SECONDS
 from duework.kernel.facts import JobSettled, LeaseWasLost, Parked, Resumed
 from tests.support.postgres import Server
 from tests.support.proxy import proxy
@@ -206,6 +207,8 @@ def test_a_partition_is_noticed_and_survived_without_a_restart(url: str) -> None
         greet = define(app)
         with working(app) as running:
             greet.enqueue().wait("10s")
+            # Right after an answer it is written and committed in one go, and then looked for.
+            time.sleep(10 * AT_ONCE_SECONDS)
             between.partition()
             began = time.monotonic()
 

@@ -91,7 +91,7 @@ class Kernel:
         seen: list[tuple[str, Any]] = []
 
         def verb(tx: Any) -> Any:
-            query, change, bulk = tx.query, tx.change, tx.bulk
+            query, change, bulk, put = tx.query, tx.change, tx.bulk, tx.put
             tx.query = lambda statement, values: (
                 seen.append((statement.name, values)) or query(statement, values)
             )
@@ -101,10 +101,13 @@ class Kernel:
             tx.bulk = lambda statement, rows: (
                 seen.append((statement.name, rows)) or bulk(statement, rows)
             )
+            tx.put = lambda statement, values: (
+                seen.append((statement.name, values)) or put(statement, values)
+            )
             try:
                 return function(tx)
             finally:
-                del tx.query, tx.change, tx.bulk
+                del tx.query, tx.change, tx.bulk, tx.put
 
         return self.run(verb), seen
 

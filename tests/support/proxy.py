@@ -35,6 +35,8 @@ class Proxy:
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._threads: list[threading.Thread] = []
         self._cut: Cut | None = None
+        # A query's text and a command's tag are both zero-terminated.
+        self._words = {"before commit": b"commit\0", "after commit": b"COMMIT\0"}
         self._open = threading.Event()
         self._open.set()
         self._silent = False
@@ -45,8 +47,10 @@ class Proxy:
         self._answered = True
         self._start(self._accept)
 
-    def cut_at(self, where: Cut) -> None:
-        """Cut the connection at the next COMMIT, once."""
+    def cut_at(self, where: Cut, word: bytes | None = None) -> None:
+        """Cut the connection once, at the next COMMIT or whatever else commits there."""
+        if word is not None:
+            self._words[where] = word
         self._cut = where
 
     def freeze(self) -> None:
@@ -116,9 +120,7 @@ class Proxy:
                 if self._closed or self._silent:
                     return
                 self._count(cut)
-                # A query's text and a command's tag are both zero-terminated.
-                commit = b"commit\0" if cut == "before commit" else b"COMMIT\0"
-                if self._cut == cut and commit in data:
+                if self._cut == cut and self._words[cut] in data:
                     self._cut = None
                     self.cuts += 1
                     break

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from duework.db.queries import Statement, parameters
-from duework.errors import UsageError
+from duework.errors import DatabaseError, UsageError
 
 Value = None | bool | int | float | str | bytes
 Values = Mapping[str, Any]
@@ -44,6 +44,10 @@ class Retryable(Exception):
     """The transaction surely did not happen; the same work may be tried again from its start."""
 
 
+class PutFailed(DatabaseError):
+    """What was put into the transaction is at fault, not the commit; nothing of it happened."""
+
+
 class Tx(Protocol):
     """One open transaction. Statements of the kernel, and the user's own SQL."""
 
@@ -60,6 +64,17 @@ class Tx(Protocol):
 
     def change(self, statement: Statement, values: Values) -> int:
         """Run a kernel statement once; rows touched."""
+        ...
+
+    def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
+        """Run a kernel statement once, values in the order of `statement.names`.
+
+        Nobody waits for its answer: it may travel with the commit, which then fails in its place.
+        """
+        ...
+
+    def hint(self, word: str) -> None:
+        """Once this commits, tell the workers of other machines that they should look."""
         ...
 
     def read(self, sql: str, /, **values: Any) -> list[Any]:

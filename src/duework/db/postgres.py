@@ -1,7 +1,8 @@
 """PostgreSQL by psycopg 3: one write connection, and short lists of idle ones for others.
 
 Three things here are not obvious. BEGIN and the mark (below) travel with the first statement, in
-one round trip, so a group of one statement costs two. The kernel's statements run with sequential
+one round trip; while the server has just answered, a group that is a single row is one statement,
+mark and all, which commits itself. The kernel's statements run with sequential
 scans off: a queue table's statistics are stale most of the time, and the plans must not depend on
 them. And a COMMIT whose answer is lost may have happened, so each group leaves a mark, a row with
 a number of its own; inserting the same row from a new connection waits for the old transaction to
@@ -26,6 +27,7 @@ from duework.db.adopted import unwrapped
 from duework.db.database import Retryable, Tx, Values, pid
 from duework.db.postgres_connect import arguments, opened
 from duework.db.postgres_tx import (
+    BEGIN,
     OPEN,
     Connection,
     Cursor,
@@ -47,6 +49,9 @@ DECIDE_SECONDS = 20.0
 ANSWER_SECONDS = 35.0
 # The same for what any server answers at once: BEGIN, ROLLBACK, the time.
 TRIFLE_SECONDS = 10.0
+# A row is written and committed by one statement only so soon after the last answer. If that one is
+# lost, nobody knows whether it happened; where BEGIN is lost, everybody does.
+AT_ONCE_SECONDS = 0.005
 
 WRITER = {
     "enable_seqscan": "off",
@@ -64,13 +69,6 @@ READER = {
 }
 REPORTED = ["server_version", "fsync", "synchronous_commit", "full_page_writes"]
 
-_BEGIN = b"begin isolation level read committed"
-# Never an update of one row: while an old snapshot is open, that row would grow a long tail of
-# versions and every group would walk along it. Here each statement names the exact key.
-_MARK = b"""with before as (
-    delete from duework_mark where process = %(process)s and number = %(before)s
-)
-insert into duework_mark (process, number) values (%(process)s, %(number)s)"""
 _SEAL = b"""insert into duework_mark (process, number) values (%(process)s, %(number)s)
 on conflict do nothing"""
 _FORGET = b"delete from duework_mark where process = %(process)s and number = %(number)s"
@@ -122,6 +120,7 @@ class PostgresDatabase:
         self._writer_arguments = arguments(url, **common, **WRITER)
         self._process = secrets.randbits(62)
         self._number = self._marked = 0
+        self._at_once_until = 0.0
         self._writer: Connection | None = None
         self._kernel: Cursor | None = None
         self._backend: dict[str, Any] = {}
@@ -143,12 +142,13 @@ class PostgresDatabase:
         connection = self._write_connection()
         self._number += 1
         mark = {"process": self._process, "number": self._number, "before": self._marked}
-        return PostgresTx(connection, self._kernel, [(_BEGIN, None), (_MARK, mark)])
+        at_once = monotonic() < self._at_once_until
+        return PostgresTx(connection, self._kernel, mark, at_once=at_once)
 
     def commit(self, tx: Tx) -> None:
         """Commit; if the answer is lost, find out on a new connection what happened."""
         assert isinstance(tx, PostgresTx), "a transaction of ours"
-        if not tx.sent:
+        if not tx.begun:
             return
         try:
             tx.finish()
@@ -158,6 +158,7 @@ class PostgresDatabase:
             self._drop_writer()
             self._decide(error)
         self._marked = self._number
+        self._at_once_until = monotonic() + AT_ONCE_SECONDS
 
     def rollback(self, tx: Tx) -> None:  # noqa: ARG002 - the writer has one at a time
         """Undo what was done; never fails, at worst the connection is given up."""
@@ -190,7 +191,7 @@ class PostgresDatabase:
         # It may still sit there, idle, with its locks. The start time tells it from a later
         # process of the same number.
         connection.execute(_TERMINATE, lost)
-        connection.execute(_BEGIN)
+        connection.execute(BEGIN)
         mark = {"process": self._process, "number": self._number}
         taken = connection.execute(_SEAL, mark).rowcount == 0
         connection.execute(b"rollback")

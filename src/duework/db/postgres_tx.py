@@ -1,7 +1,8 @@
 """A transaction on a psycopg connection, and what psycopg's errors mean.
 
 What only has to go ahead of a statement (BEGIN, savepoints and their release, time limits) is kept
-until there is a statement and then sent with it, in one round trip. Drivers' exceptions end here.
+until there is a statement and then sent with it, in one round trip; so are hints, with the commit.
+Drivers' exceptions end here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper
 
 from duework.clock import monotonic
-from duework.db.database import Changes, Retryable, Values, check_values, row_type
+from duework.db.database import Changes, PutFailed, Retryable, Values, check_values, row_type
 from duework.db.queries import Statement, for_psycopg
 from duework.errors import DatabaseError
 
@@ -45,6 +46,17 @@ RETRYABLE = {
 # After these the server has closed the connection, or a new one may find a better server.
 ENDED = {"25006", "26000", "25P03", "25P04", "57P01", "57P02", "57P03", "57P05"}
 
+BEGIN = b"begin isolation level read committed"
+# Never an update of one row: while an old snapshot is open, that row would grow a long tail of
+# versions and every group would walk along it. Here each statement names the exact key.
+_FORGET = """with before as (
+    delete from duework_mark where process = %(process)s and number = %(before)s
+)"""
+_REMEMBER = "insert into duework_mark (process, number) values (%(process)s, %(number)s)"
+_MARK = f"{_FORGET} {_REMEMBER}".encode()
+_HINT = "select pg_notify('duework', %(word)s)"
+# The mark, the hint and, behind them, a row in one statement, which is a transaction by itself.
+_AT_ONCE = f"{_FORGET}, mark as ({_REMEMBER} returning pg_notify('duework', %(word)s)) "
 _SAVEPOINT: Command = (b"savepoint duework", None)
 _RELEASE: Command = (b"release savepoint duework", None)
 _UNDO: Command = (b"rollback to savepoint duework", None)
@@ -60,24 +72,34 @@ _RESTORE_LIMIT: Command = (
 
 
 class PostgresTx:
-    """A transaction on one psycopg connection; `ahead` is what opens it, sent when needed."""
+    """A transaction on one psycopg connection; with a mark, one that is yet to begin."""
 
     def __init__(
         self,
         connection: Connection,
         kernel: Cursor | None = None,
-        ahead: Sequence[Command] = (),
+        mark: Values | None = None,
         *,
         adopted: bool = False,
+        at_once: bool = False,
     ) -> None:
         self.connection = connection
         self.after_commit: list[Callable[[], None]] = []
         self._kernel = kernel
-        self._ahead = list(ahead)
+        self._mark = mark
+        self._ahead: list[Command] = [] if mark is None else [(BEGIN, None), (_MARK, mark)]
         self._adopted = adopted
+        self._at_once = at_once
         self._limit: _Limit | None = None
-        # How often anything was sent; what was never begun needs no end.
-        self.sent = 0
+        # How often anything was sent, what was put and not sent yet, and what goes with the commit.
+        self._sent = 0
+        self._put: tuple[str, dict[str, Any]] | None = None
+        self._hints: dict[str, None] = {}
+
+    @property
+    def begun(self) -> bool:
+        """What was never begun needs no end."""
+        return self._sent > 0 or self._put is not None
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
         """Run a kernel statement; its rows, if it returns any."""
@@ -99,6 +121,22 @@ class PostgresTx:
         cursor = self._kernel_cursor()
         self._run(cursor, statement.postgres, dict(zip(statement.names, columns, strict=True)))
         return max(0, cursor.rowcount)
+
+    def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
+        """Run a kernel statement once; the first one may be kept back: perhaps it is the only one."""
+        named = dict(zip(statement.names, values, strict=True))
+        # With more ahead of it than the mark it is in a savepoint.
+        if self._at_once and not self.begun and self._ahead[-1][1] is self._mark:
+            self._put = statement.postgres, named
+        else:
+            self._run(self._kernel_cursor(), statement.postgres, named)
+
+    def hint(self, word: str) -> None:
+        """Tell whoever listens, once it commits; who brought the connection commits it unseen."""
+        if self._adopted:
+            self._run(self._cursor(), _HINT, {"word": word})
+        else:
+            self._hints[word] = None
 
     def read(self, sql: str, /, **values: Any) -> list[Any]:
         """Rows of the user's own query."""
@@ -125,7 +163,8 @@ class PostgresTx:
     @contextlib.contextmanager
     def savepoint(self, limit_ms: int | None = None) -> Iterator[None]:
         """A part that can fail alone, with a limit on the time of its statements together."""
-        outer, mark, place, sent = self._limit, len(self.after_commit), len(self._ahead), self.sent
+        self._catch_up()
+        outer, mark, place, sent = self._limit, len(self.after_commit), len(self._ahead), self._sent
         self._ahead.append(_SAVEPOINT)
         if limit_ms is not None:
             if outer is None:
@@ -133,18 +172,18 @@ class PostgresTx:
             self._limit = _Limit(limit_ms)
         try:
             yield
-            if self.sent != sent:
+            if self._sent != sent:
                 self._check()
         except BaseException:
             self._limit = outer
             del self.after_commit[mark:]
-            if self.sent == sent:
+            if self._sent == sent:
                 del self._ahead[place:]
             else:
                 self._undo()
             raise
         self._limit = outer
-        if self.sent == sent:
+        if self._sent == sent:
             del self._ahead[place:]
             return
         self._ahead.append(_RELEASE)
@@ -158,11 +197,33 @@ class PostgresTx:
 
         Raises psycopg's own errors, since what they mean here is not what they mean elsewhere.
         """
+        if self._put is not None and self._mark is not None and len(self._hints) == 1:
+            self._finish_at_once(*self._put, {**self._mark, "word": next(iter(self._hints))})
+            return
+        self._catch_up()
+        self._ahead += [(_HINT.encode(), {"word": word}) for word in self._hints]
         cursor = self._cursor()
         self._send(cursor, b"commit", None)
         if cursor.statusmessage != "COMMIT":
             message = "a statement of this transaction had failed, so all of it was rolled back"
             raise DatabaseError(message)
+
+    def _finish_at_once(self, text: str, values: Values, mark: Values) -> None:
+        self._put, self._ahead = None, []
+        self._sent += 1
+        try:
+            self._kernel_cursor().execute((_AT_ONCE + text).encode(), {**values, **mark})
+        except psycopg.Error as error:
+            if ended(error) or self.connection.closed:
+                raise
+            problem = self._translated(error)
+            raise problem if isinstance(problem, Retryable) else PutFailed(str(problem)) from error
+
+    def _catch_up(self) -> None:
+        """Send what was put: there is more to come, and that has to follow it."""
+        if self._put is not None:
+            (text, values), self._put = self._put, None
+            self._run(self._kernel_cursor(), text, values)
 
     def _undo(self) -> None:
         """Go back to the savepoint, which also takes back its time limit."""
@@ -183,6 +244,7 @@ class PostgresTx:
             raise Retryable("the connection was lost, and the transaction with it")
 
     def _run(self, cursor: Cursor, text: str, values: Values) -> None:
+        self._catch_up()
         if self._limit is not None and (command := self._limit.command()):
             self._ahead.append(command)
         try:
@@ -192,7 +254,7 @@ class PostgresTx:
 
     def _send(self, cursor: Cursor, text: bytes, values: Values | None) -> None:
         """Execute on the cursor, after all that waits to go ahead of it, in one round trip."""
-        self.sent += 1
+        self._sent += 1
         if not self._ahead:
             cursor.execute(text, values)
             return

@@ -51,8 +51,7 @@ class SqliteDatabase:
         self._synchronous = "full" if durability == "power" else "normal"
         self._reserve = Reserve(self.path)
         self._process = secrets.randbits(62)
-        self._number = 0
-        self._changes = 0
+        self._number = self._changes = 0
         self._writer: apsw.Connection | None = None
         self._seen_version = 0
         self._foreign_until = self._look_at = 0.0
@@ -92,10 +91,9 @@ class SqliteDatabase:
                 connection.execute("begin immediate")
                 break
             except apsw.BusyError as error:
-                time = monotonic()
-                self._foreign_until = time + 0.1
-                deadline = deadline or time + BUSY_SECONDS
-                if time > deadline:
+                deadline = deadline or monotonic() + BUSY_SECONDS
+                self._foreign_until = monotonic() + 0.1
+                if monotonic() > deadline:
                     raise Retryable("the database is locked by another connection") from error
                 pause(0.0002 + random.random() * 0.0008)  # noqa: S311 - jitter
             except apsw.Error:

@@ -58,6 +58,16 @@ class SqliteTx:
                 raise
         return self.connection.total_changes() - before
 
+    def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
+        try:
+            self.connection.execute(statement.sqlite, values)
+        except (apsw.Error, UnicodeError):
+            with translated(self._on_full):
+                raise
+
+    def hint(self, word: str) -> None:
+        """Nothing: a doorbell is rung after the commit."""
+
     def read(self, sql: str, /, **values: Any) -> list[Any]:
         check_values(sql, values)
         with translated():

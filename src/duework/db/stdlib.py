@@ -40,6 +40,12 @@ class StdlibTx:
         with _translated():
             return self.connection.executemany(statement.sqlite, named).rowcount
 
+    def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
+        self.bulk(statement, [values])
+
+    def hint(self, word: str) -> None:
+        """Nothing: whoever commits does not know of the doorbell."""
+
     def read(self, sql: str, /, **values: Any) -> list[Any]:
         check_values(sql, values)
         with _translated():

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 from duework.clock import monotonic, pause
 from duework.db.answer import Waiting, tell
-from duework.db.database import Database, Retryable, Tx, pid
+from duework.db.database import Database, PutFailed, Retryable, Tx, pid
 from duework.errors import DatabaseError, Error, Gone, SchemaMismatch, Unavailable, UsageError
 
 Item = TypeVar("Item")
@@ -270,21 +270,24 @@ class Writer:
             tx = self._write(group)
         except Retryable as error:
             return self._put_off(group, error)
-        except _CommitRefused as refused:
-            # A deferred constraint: whose it is, only separate transactions can tell.
-            if len(group) == 1:
-                group[0].error = refused.error
-                return True
-            return self._attempt_each(group)
+        except _CommitFailed as failed:
+            if failed.refused and len(group) > 1:
+                # A deferred constraint: whose it is, only separate transactions can tell.
+                return self._attempt_each(group)
+            self._fail(group, failed.error)
+            return True
         except Exception as error:  # noqa: BLE001 - answered to whoever asked; the writer lives on
-            if isinstance(error, Error) and self._fatal_error(error):
-                self._fatal = error
-            for request in group:
-                request.error = error
+            self._fail(group, error)
             return True
         self.parked = None
         run_after_commit(tx)
         return True
+
+    def _fail(self, group: list[Request], error: Exception) -> None:
+        if isinstance(error, (Gone, SchemaMismatch)):
+            self._fatal = error
+        for request in group:
+            request.error = error
 
     def _write(self, group: list[Request]) -> Tx:
         """The group's statements and their commit."""
@@ -294,7 +297,8 @@ class Writer:
         try:
             try:
                 _run_together(tx, group)
-            except Retryable:
+                self._commit(tx)
+            except (Retryable, _CommitFailed):
                 raise
             except Exception:  # noqa: BLE001 - whose error it is, the second run tells
                 self._database.rollback(tx)
@@ -303,8 +307,8 @@ class Writer:
                 _run_singly(tx, group)
                 if all(request.error is not None for request in group):
                     self._database.rollback(tx)
-                    return tx
-            self._commit(tx)
+                else:
+                    self._commit(tx)
         except BaseException:
             # Also at Ctrl-C in the caller's thread: the next group must find it closed.
             self._database.rollback(tx)
@@ -316,11 +320,10 @@ class Writer:
     def _commit(self, tx: Tx) -> None:
         try:
             self._database.commit(tx)
-        except (Unavailable, Gone, SchemaMismatch):
+        except (Retryable, PutFailed):
             raise
         except DatabaseError as error:
-            self._database.rollback(tx)
-            raise _CommitRefused(error) from error
+            raise _CommitFailed(error) from error
 
     def _attempt_each(self, group: list[Request]) -> bool:
         """Each request in a transaction of its own; False if some should be tried again."""
@@ -344,17 +347,18 @@ class Writer:
                 request.error.__cause__ = error.__cause__
         return all(request.error is not None for request in group)
 
-    @staticmethod
-    def _fatal_error(error: BaseException) -> bool:
-        return getattr(error, "code", "") in {"gone", "schema_mismatch"}
 
-
-class _CommitRefused(Exception):
-    """The database would not commit what the statements had done."""
+class _CommitFailed(Exception):
+    """The statements went well and their commit did not."""
 
     def __init__(self, error: DatabaseError) -> None:
         super().__init__(str(error))
         self.error = error
+
+    @property
+    def refused(self) -> bool:
+        """Whether it was what the statements had done that the database would not commit."""
+        return not isinstance(self.error, (Unavailable, Gone, SchemaMismatch))
 
 
 def run_after_commit(tx: Tx) -> None:

@@ -21,7 +21,7 @@ from duework.kernel.admission import Change, Note
 from duework.kernel.bell import Bell
 from duework.kernel.facts import ClockStepped, Fact
 from duework.kernel.job import Ending, Enqueued, Held, NewBatch, NewJob
-from duework.kernel.lanes import Lanes, Q
+from duework.kernel.lanes import Lanes
 from duework.kernel.steps import Steps
 from duework.kernel.tasks import Registry, Writes
 
@@ -196,7 +196,7 @@ class Engine:
 
     def ring_after(self, tx: Tx) -> None:
         """Once this transaction has committed, wake whoever might want to know."""
-        tx.query(Q.notify, {"word": "due"})
+        tx.hint("due")
         if self.ring not in tx.after_commit:
             tx.after_commit.append(self.ring)
 

@@ -95,10 +95,6 @@ from unnest(:progress::text[], :id::bigint[], :fence::bigint[], :worker::bigint[
      as e (progress, id, fence, worker)
 where j.id = e.id and j.fence = e.fence and j.worker = e.worker
 
--- name: notify
--- Differs: PostgreSQL carries the hint itself, once the transaction commits.
-select pg_notify('duework', :word)
-
 -- name: dead_rows
 -- Differs: old versions of rows stay until nobody could want to see them.
 select pg_stat_get_dead_tuples('duework_job'::regclass)

@@ -45,7 +45,7 @@ def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int)
     """Write open jobs; a job whose key is taken is answered with the one that has it."""
     if len(jobs) == 1 and not _is_special(jobs[0]):
         drawn = JobId(ids.draw())
-        tx.bulk(Q.insert, [_row(drawn, lanes.number(tx, jobs[0].lane), jobs[0])])
+        tx.put(Q.insert_one, _row(drawn, lanes.number(tx, jobs[0].lane), jobs[0]))
         return [Enqueued(drawn)]
     return _enqueue_many(tx, jobs, ids=ids, lanes=lanes, now=now)
 
@@ -137,7 +137,7 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
             return Enqueued(JobId(first[0][0]), existed=True)
     row = _row(drawn, lane, job, _first_due(tx, job))
     if job.key is None:
-        tx.bulk(Q.insert, [row])
+        tx.put(Q.insert_one, row)
         return Enqueued(drawn)
     names = Q.insert_keyed.names
     while True:
@@ -207,7 +207,7 @@ def cancel(
             row.state = "cancelled"
             spread = spread or bool(row.linked)
     if "cancelling" in answers:
-        tx.query(Q.notify, {"word": "marked"})
+        tx.hint("marked")
     around.tally.write(tx, now=now)
     return answers
 

@@ -26,6 +26,12 @@ insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum
 values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expires, :serial,
         :after, :owner, :batch)
 
+-- name: insert_one
+insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
+                         after, owner, batch)
+values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expires, :serial,
+        :after, :owner, :batch)
+
 -- name: insert_alike
 -- Jobs that nothing hangs on and that have a lane in common. What they differ in is one JSON text: it is
 -- written and read quicker than values one by one, and other threads can run meanwhile.
@@ -424,5 +430,3 @@ set due = 0
 where (:queue = '*' or queue = :queue) and due >= :forever
   and not exists (select 1 from duework_pause p where p.queue in (duework_lane.queue, '*'))
 
--- name: notify
--- A hint to sleeping workers; SQLite's are rung by a doorbell after the commit.

@@ -433,7 +433,7 @@ def serial_busy(tx: Tx, serial: str) -> bool:
 def _release(tx: Tx, identifier: int, due: int) -> None:
     tx.query(Q.release, {"id": identifier, "due": due, "forever": FOREVER})
     # Nobody has claimed it in this transaction, perhaps, and nobody else would look for it soon.
-    tx.query(Q.notify, {"word": "due"})
+    tx.hint("due")
 
 
 def waits(tx: Tx, after: int | None) -> bool:

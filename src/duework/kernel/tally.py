@@ -14,7 +14,7 @@ from duework.codec import checksum
 from duework.db.database import Tx
 from duework.db.queries import load
 from duework.kernel.job import Reaction, State
-from duework.kernel.lanes import Lanes, Q
+from duework.kernel.lanes import Lanes
 
 B = load("duework.kernel", "batches")
 
@@ -135,5 +135,5 @@ def _followed(tx: Tx, row: _Counted, now: int) -> int | None:
         if tx.query(B.insert_follow, {**values, **more}):
             break
         job += 1
-    tx.query(Q.notify, {"word": "due"})
+    tx.hint("due")
     return job

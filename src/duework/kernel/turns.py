@@ -115,7 +115,7 @@ class Turns:
         if turn.progress:
             tx.bulk(Q.progress, turn.progress)
         if self.frees_others(settled):
-            tx.query(Q.notify, {"word": "due"})
+            tx.hint("due")
         if turn.want is None:
             self._engine.hear(tx, self._notes(tx, settled))
             return TurnResult(settled, None)
