@@ -17,13 +17,16 @@ from typing import Any, Literal
 import apsw
 import psycopg
 
-from bench.bed import ROOT, Bed, Missing, ScenarioFailed, until
+from bench.bed import ROOT, Bed, Missing, ScenarioFailed, until, worker_env
 from bench.figures import Figure, percentile
 from bench.install import install, python, redis_server
 from bench.marks import Marks
 from bench.redis import Redis, serving
+from bench.scenarios.enqueue import single
 
 WITHIN = 120.0
+# Where both wait for the disk, their single enqueues and ours take turns, so often.
+TURNS = 4
 FSYNC = "fsync"
 REDIS = "AOF, 1 s"
 
@@ -91,6 +94,7 @@ class PeerScenario:
         slug, name = peer.slug, peer.name
         self.FIGURES = (
             Figure(f"{slug}:enqueue", f"{name}: enqueue", "/s"),
+            Figure(f"{slug}:ours", f"{name}: our enqueue, in turn with theirs", "/s"),
             Figure(f"{slug}:bulk", f"{name}: bulk enqueue", "/s"),
             Figure(f"{slug}:drain", f"{name}: drain", "/s"),
             Figure(f"{slug}:p50", f"{name}: enqueue → start, p50", "ms"),
@@ -102,7 +106,7 @@ class PeerScenario:
         if reason := bed.once(f"install {self.peer.group}", lambda: install(self.peer.group)):
             raise Missing(reason)
         with _store(bed, self.peer) as store:
-            told = store.measured(bed.scaled(self.peer.jobs, self.peer.jobs // 10))
+            told = store.measured(bed.scaled(self.peer.jobs, self.peer.jobs // 10), bed)
         return {f"{self.peer.slug}:{name}": value for name, value in told.items()}
 
 
@@ -146,7 +150,7 @@ class Store:
     def __init__(self, peer: Peer, url: str, folder: Path, probes: int) -> None:
         self._peer, self._url, self._folder, self._probes = peer, url, folder, probes
 
-    def measured(self, jobs: int) -> dict[str, float]:
+    def measured(self, jobs: int, bed: Bed) -> dict[str, float]:
         marks = Marks(self._folder / "marks", jobs + self._probes)
         self._env = os.environ | {
             "PEER_MARKS": str(marks.path),
@@ -157,7 +161,10 @@ class Store:
         }
         self._ask("reset")
         singles = min(jobs, 1000) if self._peer.bulk else jobs
-        told = {"enqueue": singles / self._ask("enqueue", 0, singles)}
+        if self._peer.durability == FSYNC:
+            told = self._in_turn(singles, bed)
+        else:
+            told = {"enqueue": singles / self._ask("enqueue", 0, singles)}
         if jobs > singles:
             told["bulk"] = (jobs - singles) / self._ask("bulk", singles, jobs - singles)
         if self._peer.store == "postgres":
@@ -172,6 +179,16 @@ class Store:
             "p99": percentile(returned, 0.99),
             "call_p50": percentile(called, 0.5),
         }
+
+    def _in_turn(self, jobs: int, bed: Bed) -> dict[str, float]:
+        """One job a call, theirs and ours on a database of the same kind."""
+        url = bed.sqlite() if self._peer.store == "sqlite" else bed.postgres()
+        part, theirs, ours = jobs // TURNS, 0.0, 0.0
+        for turn in range(TURNS):
+            theirs += self._ask("enqueue", turn * part, part)
+            ours += bed.child(single, env=worker_env(url), jobs=part)
+        bed.drop(url)
+        return {"enqueue": jobs / theirs, "ours": jobs / ours}
 
     def _drained(self, marks: Marks, jobs: int) -> float:
         """From the first start, so that a slow start of the program does not count."""
