@@ -24,7 +24,7 @@ from duework.clock import SystemClock
 from duework.db.answer import tell
 from duework.db.database import Retryable, Tx
 from duework.db.sqlite import SqliteDatabase
-from duework.db.writer import Request, Writer, _backoff
+from duework.db.writer import Request, Writer, _backoff, requested
 from duework.errors import Unavailable, UsageError
 from duework.ids import Ids
 from duework.kernel.alarm import Alarm
@@ -197,7 +197,7 @@ class SimWriter(Writer):
 
     def call_within(self, verb: Any, items: list[Any], seconds: float) -> Sequence[Any]:
         self._check()
-        request = Request(verb, items, seconds, first=True)
+        request = requested(verb, items, seconds, first=True)
         if self._world.hit(self._world.rate):
             self._world.fault("extension late", self._node.mark)
             loop = asyncio.get_running_loop()

@@ -272,7 +272,7 @@ def doomed(engine: Engine, at: int) -> Iterator[Fuse]:
     finally:
         lost.close()
         # A process that is gone leaves no transaction open.
-        fuse.rollback(None)
+        fuse.rollback()
         engine.writer = before
 
 
@@ -328,10 +328,6 @@ class Fuse:
         self.step()
         self._real.commit(tx._real if isinstance(tx, FusedTx) else tx)  # noqa: SLF001 - ours
         self.step()
-
-    def rollback(self, tx: Tx | None) -> None:
-        real: Any = tx._real if isinstance(tx, FusedTx) else tx  # noqa: SLF001 - ours
-        self._real.rollback(real)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)

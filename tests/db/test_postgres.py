@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
 from time import monotonic
@@ -148,14 +149,15 @@ def test_what_is_committed_stays_and_what_is_rolled_back_does_not(
     db.commit(tx)
     tx = db.begin()
     insert(tx, [2])
-    db.rollback(tx)
+    db.rollback()
 
     assert stored(url) == [1]
 
 
 def test_a_transaction_without_statements_costs_nothing(db: PostgresDatabase) -> None:
     db.commit(db.begin())
-    db.rollback(db.begin())
+    db.begin()
+    db.rollback()
 
     assert db.begin() is not None
 
@@ -315,7 +317,7 @@ def test_retryable_failures_are_told_from_others(db: PostgresDatabase) -> None:
         tx = db.begin()
         with pytest.raises(Retryable):
             tx.read(f"do $$ begin raise exception 'x' using errcode = '{sqlstate}'; end $$")
-        db.rollback(tx)
+        db.rollback()
     tx = db.begin()
     with pytest.raises(DatabaseError, match=r"^UndefinedTable: relation") as caught:
         tx.read("select * from nothing")
@@ -353,8 +355,8 @@ def test_a_deadlock_is_retryable(db: PostgresDatabase, url: str) -> None:
         thread.start()
         cross(two, 1)
         thread.join()
-        db.rollback(one)
-        second.rollback(two)
+        db.rollback()
+        second.rollback()
 
         assert [str(error)[:33] for error in caught] == ["the transaction was in a deadlock"]
 
@@ -692,7 +694,7 @@ def test_long_after_the_last_answer_a_row_is_not_written_at_once(
         before = between.round_trips
         writer.call(place, [10])
 
-        assert between.round_trips - before == 2
+        assert between.round_trips - before >= 2
 
 
 @pytest.mark.usefixtures("at_once")
@@ -739,7 +741,7 @@ def test_a_row_whose_answer_was_lost_is_looked_for_and_written_once(url: str, wh
 
     with proxy(url) as between, writing(between.url) as writer:
         writer.call(place, [0])
-        between.cut_at(where, b"returning pg_notify" if where == "before commit" else b"INSERT 0 1")
+        between.cut_at(where, b"returning (" if where == "before commit" else b"INSERT 0 1")
 
         assert writer.call(counted, [1]) == [1]
         assert writer.call(place, [2]) == [2]
@@ -747,6 +749,73 @@ def test_a_row_whose_answer_was_lost_is_looked_for_and_written_once(url: str, wh
 
     assert stored(url) == [0, 1, 2]
     assert len(runs) == (2 if where == "before commit" else 1)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_statement_that_comes_late_behind_a_pooler_finds_its_place_taken(url: str) -> None:
+    """There the server process that we know by its number is not the one that has our statement."""
+    with proxy(url) as between, opened(between.url) as database:
+        writer = Writer(database)
+        writer.call(place, [0])
+        numbers = iter([1, 2])
+
+        def another(tx: Any, items: list[None]) -> list[int]:
+            return [place(tx, [next(numbers)])[0] for _ in items]
+
+        with psycopg.connect(url) as locking:
+            locking.execute("lock table thing in share mode")
+            database._backend = {"pid": 0, "start": None}  # noqa: SLF001 - as behind a pooler
+            between.cut_at("asked", b"returning")
+            with ThreadPoolExecutor() as pool:
+                answer = pool.submit(writer.call, another, [None])
+                waiting = "select count(*) from pg_locks where relation = 'thing'::regclass and not granted"
+                until(lambda: locking.execute(waiting).fetchone() == (2,))
+                locking.rollback()
+
+                assert answer.result(20) == [2]
+        writer.close()
+    assert stored(url) == [0, 2]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_read_only_server_says_that_nothing_happened(url: str) -> None:
+    with writing(url) as writer:
+        writer.call(place, [0])
+        writer.call(lambda tx, items: [tx.write("set default_transaction_read_only = on")], [None])
+        began = monotonic()
+        with pytest.raises(Unavailable, match="read-only") as raised:
+            writer.call(place, [1], patience=0.0)
+
+    assert not isinstance(raised.value, Unknown)
+    assert monotonic() - began < postgres.DECIDE_SECONDS / 2
+
+
+def test_a_commit_that_was_sealed_is_not_taken_for_one_that_happened(url: str) -> None:
+    """Also where the answer to the seal's own commit was lost, and it is asked again."""
+    with opened(url) as database:
+        insert(database.begin(), [1])
+        database.rollback()
+        with psycopg.connect(url, autocommit=True) as another:
+            assert database._seal(another, database._backend) is False  # noqa: SLF001 - as it is asked
+            assert database._seal(another, database._backend) is False  # noqa: SLF001 - and again
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_only_hints_is_told_too_and_a_hidden_failure_is_said_as_such(url: str) -> None:
+    def failing(tx: Any, ids: list[int]) -> list[int]:
+        tx.hint("due")
+        with suppress(DatabaseError):
+            tx.read("select 1 / 0")
+        return ids
+
+    with psycopg.connect(url, autocommit=True) as listener, writing(url) as writer:
+        listener.execute("listen duework")
+        writer.call(lambda tx, items: [tx.hint("due") for _ in items], [None])
+        told = [each.payload for each in listener.notifies(timeout=5, stop_after=1)]
+
+        assert told == ["due"]
+        with pytest.raises(DatabaseError, match="had failed, so all of it was rolled back"):
+            writer.call(failing, [1])
 
 
 @pytest.mark.usefixtures("at_once")
@@ -866,7 +935,7 @@ def test_a_partition_is_noticed_in_seconds(url: str) -> None:
         with pytest.raises(Retryable, match="was lost"):
             insert(tx, [2])
         took = monotonic() - started
-        database.rollback(tx)
+        database.rollback()
         between.heal()
         tx = database.begin()
         insert(tx, [3])

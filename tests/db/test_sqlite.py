@@ -182,7 +182,7 @@ def test_what_follows_a_commit_does_not_make_it_an_error(db: SqliteDatabase) -> 
     tx = db.begin()
     connection = connection_of(tx)
     tx.write("insert into t (n) values (1)")
-    db.rollback(tx)
+    db.rollback()
 
     class Ends:
         """A connection that is closed by somebody right after its commit."""

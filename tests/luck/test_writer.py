@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import signal
 import sqlite3
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -383,3 +385,65 @@ def test_the_look_at_the_file_goes_on_after_an_error_nobody_expected() -> None:
     asyncio.run(listen())
 
     assert [type(error) for error in told] == [AttributeError]
+
+
+@pytest.fixture
+def alarm_after() -> Iterator[Callable[[float], object]]:
+    """After so many seconds this thread is interrupted, wherever it is, as by Ctrl-C; 0 is never."""
+    armed = False
+
+    def interrupt(*_: object) -> None:
+        if armed:
+            raise KeyboardInterrupt
+
+    def arm(seconds: float) -> None:
+        nonlocal armed
+        armed = seconds > 0
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield arm
+    arm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+# A connection that was being made is left to the collector.
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+def test_a_signal_that_raises_inside_an_enqueue_costs_nobody_else_anything(
+    url: str, alarm_after: Callable[[float], object]
+) -> None:
+    app = App(url)
+
+    @app.task
+    def note(number: int) -> None: ...
+
+    note.enqueue(0)
+    answered, interrupted = {0}, 0
+    began = time.perf_counter()
+    for number in range(1, 20):
+        note.enqueue(-number)
+    usual = (time.perf_counter() - began) / 19
+    for number in range(1, 400):
+        try:
+            alarm_after(usual * number / 300)
+            note.enqueue(number)
+            answered.add(number)
+            alarm_after(0)
+        except (KeyboardInterrupt, DatabaseError):
+            interrupted += 1
+            alarm_after(0)
+    note.enqueue(400)
+    stored = [row.number for row in app.read(NUMBERS[app.engine.database.kind])]
+    app.close()
+
+    assert interrupted > 40, "else nothing was shown"
+    assert len(stored) == len(set(stored))
+    assert answered | {400} <= set(stored)
+
+
+NUMBERS = {
+    "sqlite": "select payload ->> 'number' as number from duework_job",
+    "postgres": "select (payload::json ->> 'number')::bigint as number from duework_job",
+}

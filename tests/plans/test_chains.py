@@ -34,7 +34,7 @@ def test_a_statement_of_chains_goes_by_an_index(kernel: Kernel, name: str) -> No
             tx.write("set local enable_seqscan = off")
         lines = [str(row[-1]) for row in tx.query(asked, given(statement.names))]
     finally:
-        kernel.database.rollback(tx)
+        kernel.database.rollback()
 
     assert lines
     walk = re.compile(r"SCAN (duework_|[pcj]\b)|Seq Scan on duework_")

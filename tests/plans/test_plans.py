@@ -188,7 +188,7 @@ def plan(kernel: Kernel, name: str, *, reading: bool) -> list[str]:
     try:
         return [str(row[-1]) for row in tx.query(asked, values)]
     finally:
-        kernel.database.rollback(tx)
+        kernel.database.rollback()
 
 
 def walks(kernel: Kernel, name: str, lines: list[str]) -> list[str]:
@@ -282,7 +282,7 @@ def pages_of(kernel: Kernel, name: str, values: dict[str, Any]) -> int:
     try:
         found = tx.query(asked, values)[0][0]
     finally:
-        kernel.database.rollback(tx)
+        kernel.database.rollback()
     top = (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]
     return int(top["Shared Hit Blocks"]) + int(top["Shared Read Blocks"])
 

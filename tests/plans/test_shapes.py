@@ -148,7 +148,7 @@ def work(kernel: Kernel, name: str) -> int:
         top = (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]
         return int(top["Shared Hit Blocks"]) + int(top["Shared Read Blocks"])
     finally:
-        kernel.database.rollback(tx)
+        kernel.database.rollback()
 
 
 def _steps(tx: Any, statement: Statement, values: dict[str, Any]) -> int:

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 SO_ATTACH_FILTER = 26
 SO_DETACH_FILTER = 27
 
-Cut = Literal["before commit", "after commit"]
+# "asked" lets the request through and cuts then, whether or not the server will ever answer.
+Cut = Literal["before commit", "asked", "after commit"]
 
 
 class Proxy:
@@ -37,6 +38,7 @@ class Proxy:
         self._cut: Cut | None = None
         # A query's text and a command's tag are both zero-terminated.
         self._words = {"before commit": b"commit\0", "after commit": b"COMMIT\0"}
+        self._words["asked"] = self._words["before commit"]
         self._open = threading.Event()
         self._open.set()
         self._silent = False
@@ -120,8 +122,12 @@ class Proxy:
                 if self._closed or self._silent:
                     return
                 self._count(cut)
-                if self._cut == cut and self._words[cut] in data:
+                at = self._cut
+                ours = at == cut or (at == "asked" and cut == "before commit")
+                if at is not None and ours and self._words[at] in data:
                     self._cut = None
+                    if at == "asked":
+                        target.sendall(data)
                     self.cuts += 1
                     break
                 target.sendall(data)

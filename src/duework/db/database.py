@@ -67,7 +67,7 @@ class Tx(Protocol):
         ...
 
     def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
-        """Run a kernel statement once, values in the order of `statement.names`.
+        """Run an insert of the kernel's once, values in the order of `statement.names`.
 
         Nobody waits for its answer: it may travel with the commit, which then fails in its place.
         """
@@ -109,7 +109,9 @@ class Database(Protocol):
         """Make it durable; `Retryable` if it surely did not happen, `Unknown` if nobody can tell."""
         ...
 
-    def rollback(self, tx: Tx) -> None: ...
+    def rollback(self) -> None:
+        """End what the writer's connection has open, if anything."""
+        ...
 
     def transaction(self) -> AbstractContextManager[Tx]:
         """A transaction for a block of the user's code."""

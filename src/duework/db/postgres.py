@@ -29,6 +29,7 @@ from duework.db.postgres_connect import arguments, opened
 from duework.db.postgres_tx import (
     BEGIN,
     OPEN,
+    REMEMBER,
     Connection,
     Cursor,
     PostgresTx,
@@ -54,6 +55,7 @@ TRIFLE_SECONDS = 10.0
 AT_ONCE_SECONDS = 0.005
 
 WRITER = {
+    "default_transaction_isolation": "read\\ committed",
     "enable_seqscan": "off",
     "jit": "off",
     "statement_timeout": "30s",
@@ -69,9 +71,10 @@ READER = {
 }
 REPORTED = ["server_version", "fsync", "synchronous_commit", "full_page_writes"]
 
-_SEAL = b"""insert into duework_mark (process, number) values (%(process)s, %(number)s)
-on conflict do nothing"""
+_SEAL = f"{REMEMBER} on conflict do nothing".encode()
+_SEALED = b"select 1 from duework_mark where process = %(process)s and number = -%(number)s"
 _FORGET = b"delete from duework_mark where process = %(process)s and number = %(number)s"
+_FORGET_ALL = b"delete from duework_mark where process = %(process)s"
 _BACKEND = b"select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
 _TERMINATE = b"""select pg_terminate_backend(pid) from pg_stat_activity
 where pid = %(pid)s and backend_start = %(start)s"""
@@ -160,7 +163,7 @@ class PostgresDatabase:
         self._marked = self._number
         self._at_once_until = monotonic() + AT_ONCE_SECONDS
 
-    def rollback(self, tx: Tx) -> None:  # noqa: ARG002 - the writer has one at a time
+    def rollback(self) -> None:
         """Undo what was done; never fails, at worst the connection is given up."""
         if self._writer is not None and not _reset(self._writer):
             self._drop_writer()
@@ -172,9 +175,9 @@ class PostgresDatabase:
         while True:
             try:
                 happened = self._seal(self._write_connection(), lost)
-            except (psycopg.Error, Retryable) as again:
+            except (psycopg.Error, Retryable, UsageError) as again:
                 self._drop_writer()
-                if monotonic() > deadline:
+                if self._closed or monotonic() > deadline:
                     failures = f"{first_line(error)}; then {first_line(again)}"
                     message = f"a commit was lost and cannot be looked for ({failures})"
                     raise Unknown(message) from error
@@ -183,6 +186,7 @@ class PostgresDatabase:
             else:
                 break
         if not happened:
+            self._marked = self._number
             message = f"the connection was lost before the commit ({first_line(error)})"
             raise Retryable(message) from error
 
@@ -194,8 +198,17 @@ class PostgresDatabase:
         connection.execute(BEGIN)
         mark = {"process": self._process, "number": self._number}
         taken = connection.execute(_SEAL, mark).rowcount == 0
-        connection.execute(b"rollback")
-        return taken
+        if taken:
+            # Perhaps by ourselves, if the answer to our own commit below was lost.
+            happened = connection.execute(_SEALED, mark).fetchone() is None
+            connection.execute(b"rollback")
+            return happened
+        # Behind a pooler it was somebody else who was terminated: what comes late finds the place
+        # taken for good.
+        connection.execute(_SEAL, mark | {"number": -self._number})
+        connection.execute(_FORGET, mark | {"number": self._marked})
+        connection.execute(b"commit")
+        return False
 
     def _write_connection(self) -> Connection:
         self._check()
@@ -209,6 +222,8 @@ class PostgresDatabase:
                 connection.close()
                 raise translate(error) from error
             self._backend = {"pid": row[0], "start": row[1]}
+            # One that is dropped to make room is dropped after a statement that may be the commit.
+            connection.prepared_max = None
             self._writer, self._kernel = connection, kernel_cursor(connection)
         return self._writer
 
@@ -320,8 +335,7 @@ class PostgresDatabase:
         self._drop_idle(self._readers)
         if self._writer is not None and _reset(self._writer):
             with contextlib.suppress(psycopg.Error):
-                mark = {"process": self._process, "number": self._marked}
-                self._writer.execute(_FORGET, mark)
+                self._writer.execute(_FORGET_ALL, {"process": self._process})
         self._drop_writer()
 
     def _check(self) -> None:

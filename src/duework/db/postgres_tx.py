@@ -52,11 +52,13 @@ BEGIN = b"begin isolation level read committed"
 _FORGET = """with before as (
     delete from duework_mark where process = %(process)s and number = %(before)s
 )"""
-_REMEMBER = "insert into duework_mark (process, number) values (%(process)s, %(number)s)"
-_MARK = f"{_FORGET} {_REMEMBER}".encode()
-_HINT = "select pg_notify('duework', %(word)s)"
-# The mark, the hint and, behind them, a row in one statement, which is a transaction by itself.
-_AT_ONCE = f"{_FORGET}, mark as ({_REMEMBER} returning pg_notify('duework', %(word)s)) "
+REMEMBER = "insert into duework_mark (process, number) values (%(process)s, %(number)s)"
+_MARK = f"{_FORGET} {REMEMBER}".encode()
+_HINT = "select count(pg_notify('duework', word)) from unnest(%(words)s::text[]) as hint (word)"
+# The mark, the hints and, behind them, a row in one statement, which is a transaction by itself.
+_AT_ONCE = f"{_FORGET}, mark as ({REMEMBER} returning ({_HINT})) "
+# Whatever else they mean, here they mean that nothing happened.
+_NOTHING = {"25006", "26000"}
 _SAVEPOINT: Command = (b"savepoint duework", None)
 _RELEASE: Command = (b"release savepoint duework", None)
 _UNDO: Command = (b"rollback to savepoint duework", None)
@@ -99,7 +101,7 @@ class PostgresTx:
     @property
     def begun(self) -> bool:
         """What was never begun needs no end."""
-        return self._sent > 0 or self._put is not None
+        return self._sent > 0 or self._put is not None or bool(self._hints)
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
         """Run a kernel statement; its rows, if it returns any."""
@@ -126,7 +128,7 @@ class PostgresTx:
         """Run a kernel statement once; the first one may be kept back: perhaps it is the only one."""
         named = dict(zip(statement.names, values, strict=True))
         # With more ahead of it than the mark it is in a savepoint.
-        if self._at_once and not self.begun and self._ahead[-1][1] is self._mark:
+        if self._at_once and not (self._sent or self._put) and self._ahead[-1][1] is self._mark:
             self._put = statement.postgres, named
         else:
             self._run(self._kernel_cursor(), statement.postgres, named)
@@ -134,7 +136,7 @@ class PostgresTx:
     def hint(self, word: str) -> None:
         """Tell whoever listens, once it commits; who brought the connection commits it unseen."""
         if self._adopted:
-            self._run(self._cursor(), _HINT, {"word": word})
+            self._run(self._cursor(), _HINT, {"words": [word]})
         else:
             self._hints[word] = None
 
@@ -197,11 +199,12 @@ class PostgresTx:
 
         Raises psycopg's own errors, since what they mean here is not what they mean elsewhere.
         """
-        if self._put is not None and self._mark is not None and len(self._hints) == 1:
-            self._finish_at_once(*self._put, {**self._mark, "word": next(iter(self._hints))})
+        hints = {"words": list(self._hints)}
+        if self._put is not None and self._mark is not None:
+            self._finish_at_once(*self._put, {**self._mark, **hints})
             return
-        self._catch_up()
-        self._ahead += [(_HINT.encode(), {"word": word}) for word in self._hints]
+        if self._hints and self.connection.info.transaction_status != TransactionStatus.INERROR:
+            self._ahead.append((_HINT.encode(), hints))
         cursor = self._cursor()
         self._send(cursor, b"commit", None)
         if cursor.statusmessage != "COMMIT":
@@ -209,12 +212,13 @@ class PostgresTx:
             raise DatabaseError(message)
 
     def _finish_at_once(self, text: str, values: Values, mark: Values) -> None:
+        assert values.keys().isdisjoint(mark), "they are parameters of one statement"
         self._put, self._ahead = None, []
         self._sent += 1
         try:
             self._kernel_cursor().execute((_AT_ONCE + text).encode(), {**values, **mark})
         except psycopg.Error as error:
-            if ended(error) or self.connection.closed:
+            if (ended(error) or self.connection.closed) and error.sqlstate not in _NOTHING:
                 raise
             problem = self._translated(error)
             raise problem if isinstance(problem, Retryable) else PutFailed(str(problem)) from error

@@ -132,7 +132,7 @@ class SqliteDatabase:
                 self._seen_version = version
                 self._foreign_until = monotonic() + 0.1
 
-    def rollback(self, tx: Tx) -> None:  # noqa: ARG002 - there is one writer
+    def rollback(self) -> None:
         connection = self._writer
         if connection is None or not connection.in_transaction:
             return

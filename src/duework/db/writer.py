@@ -85,14 +85,15 @@ class Writer:
     ) -> Sequence[Result]:
         """Run the verb and wait for its commit. `first` goes before everything that waits."""
         self._check()
-        request = _request(verb, items, patience, first=first)
-        if not self._waiting and self._busy.acquire(blocking=False):
+        request = requested(verb, items, patience, first=first)
+        if not self._waiting and not self._busy.locked():
             try:
-                # Again: it may have been closed since, and its connection with it.
-                self._check_open()
-                self._settle_alone(request)
+                # `with`, since a signal's handler may raise between any other two steps.
+                with self._busy:
+                    # Again: it may have been closed since, and its connection with it.
+                    self._check_open()
+                    self._settle_alone(request)
             finally:
-                self._busy.release()
                 if self._waiting:
                     self._wake()
         else:
@@ -112,7 +113,7 @@ class Writer:
     ) -> Sequence[Result]:
         """The same for async callers; the event loop goes on meanwhile."""
         self._check()
-        request = _request(verb, items, patience, first=first)
+        request = requested(verb, items, patience, first=first)
         future = request.in_loop()
         self._submit(request, first=first)
         results: Sequence[Result] = await future
@@ -126,7 +127,7 @@ class Writer:
         `Unavailable` does not mean here that it will not happen, only that nobody waits for it.
         """
         self._check()
-        request = _request(verb, items, seconds, first=True)
+        request = requested(verb, items, seconds, first=True)
         request.done = threading.Event()
         self._submit(request, first=True)
         if not request.done.wait(seconds):
@@ -270,60 +271,65 @@ class Writer:
             tx = self._write(group)
         except Retryable as error:
             return self._put_off(group, error)
-        except _CommitFailed as failed:
-            if failed.refused and len(group) > 1:
-                # A deferred constraint: whose it is, only separate transactions can tell.
+        except _CommitRefused as refused:
+            # A deferred constraint: whose it is, only separate transactions can tell.
+            if len(group) > 1:
                 return self._attempt_each(group)
-            self._fail(group, failed.error)
+            group[0].error = refused.error
             return True
         except Exception as error:  # noqa: BLE001 - answered to whoever asked; the writer lives on
-            self._fail(group, error)
+            if isinstance(error, (Gone, SchemaMismatch)):
+                self._fatal = error
+            for request in group:
+                request.error = error
             return True
         self.parked = None
         run_after_commit(tx)
         return True
 
-    def _fail(self, group: list[Request], error: Exception) -> None:
-        if isinstance(error, (Gone, SchemaMismatch)):
-            self._fatal = error
-        for request in group:
-            request.error = error
-
     def _write(self, group: list[Request]) -> Tx:
         """The group's statements and their commit."""
-        tx = self._database.begin()
-        # A verb, an effect or a reaction that writes past its own transaction would wait for itself.
-        token = holding.set(True)
         try:
+            tx = self._database.begin()
+            # A verb, an effect or a reaction that writes past its transaction would wait for itself.
+            holding.set(True)
             try:
                 _run_together(tx, group)
-                self._commit(tx)
-            except (Retryable, _CommitFailed):
+            except Retryable:
                 raise
             except Exception:  # noqa: BLE001 - whose error it is, the second run tells
-                self._database.rollback(tx)
-                self.before_second_run()
-                tx = self._database.begin()
-                _run_singly(tx, group)
-                if all(request.error is not None for request in group):
-                    self._database.rollback(tx)
-                else:
-                    self._commit(tx)
+                return self._write_singly(group)
+            try:
+                self._commit(tx)
+            except PutFailed:
+                return self._write_singly(group)
         except BaseException:
             # Also at Ctrl-C in the caller's thread: the next group must find it closed.
-            self._database.rollback(tx)
+            self._database.rollback()
             raise
         finally:
-            holding.reset(token)
+            holding.set(False)
+        return tx
+
+    def _write_singly(self, group: list[Request]) -> Tx:
+        """The second run: each request in a savepoint of its own."""
+        self._database.rollback()
+        self.before_second_run()
+        tx = self._database.begin()
+        _run_singly(tx, group)
+        if any(request.error is None for request in group):
+            self._commit(tx)
+        else:
+            self._database.rollback()
         return tx
 
     def _commit(self, tx: Tx) -> None:
         try:
             self._database.commit(tx)
-        except (Retryable, PutFailed):
+        except (Unavailable, Gone, SchemaMismatch, PutFailed):
             raise
         except DatabaseError as error:
-            raise _CommitFailed(error) from error
+            raise _CommitRefused(error) from error
 
     def _attempt_each(self, group: list[Request]) -> bool:
         """Each request in a transaction of its own; False if some should be tried again."""
@@ -348,17 +354,12 @@ class Writer:
         return all(request.error is not None for request in group)
 
 
-class _CommitFailed(Exception):
-    """The statements went well and their commit did not."""
+class _CommitRefused(Exception):
+    """The database would not commit what the statements had done."""
 
     def __init__(self, error: DatabaseError) -> None:
         super().__init__(str(error))
         self.error = error
-
-    @property
-    def refused(self) -> bool:
-        """Whether it was what the statements had done that the database would not commit."""
-        return not isinstance(self.error, (Unavailable, Gone, SchemaMismatch))
 
 
 def run_after_commit(tx: Tx) -> None:
@@ -370,7 +371,7 @@ def run_after_commit(tx: Tx) -> None:
             logger.exception("something that was to follow a commit failed")
 
 
-def _request(
+def requested(
     verb: Verb[Any, Any], items: list[Any], patience: float | None, *, first: bool
 ) -> Request:
     deadline = None if patience is None else monotonic() + patience
@@ -386,11 +387,11 @@ def _admitted(group: list[Request], short: str) -> list[Request]:
 
 
 def _run_together(tx: Tx, group: list[Request]) -> None:
-    if len(group) == 1:
-        group[0].value = group[0].verb(tx, group[0].items)
-        return
     for _, same in groupby(group, key=lambda request: id(request.verb)):
         requests = list(same)
+        if len(requests) == 1:
+            requests[0].value = requests[0].verb(tx, requests[0].items)
+            continue
         results = requests[0].verb(tx, [item for each in requests for item in each.items])
         start = 0
         for request in requests:

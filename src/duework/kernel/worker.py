@@ -315,7 +315,7 @@ class Worker:
             # Ourselves too: what was put off may be due before what was known so far.
             self._rung = True
             self.engine.ring()
-        if turn.endings and not self._attempts.running:
+        if turn.endings and not (self._attempts.running or (result.claim and result.claim.jobs)):
             # Before going to sleep, learn of the leases that others took meanwhile.
             self._rung = True
         if result.claim is None:
