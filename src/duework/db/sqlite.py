@@ -104,7 +104,7 @@ class SqliteDatabase:
         return SqliteTx(connection, self._reserve.use)
 
     def commit(self, tx: Tx) -> None:
-        connection = self._writer or self._write_connection()
+        connection = self._write_connection()
         try:
             if connection.total_changes() == self._changes and not getattr(tx, "wrote", True):
                 # Nothing to make durable, and nothing that others should wake up for.
