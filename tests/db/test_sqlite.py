@@ -206,6 +206,8 @@ def test_closing_gives_the_file_up_though_a_connection_is_in_use(
     db: SqliteDatabase, path: Path
 ) -> None:
     class InUse:
+        in_transaction = True
+
         def close(self, force: bool) -> None:
             raise apsw.ThreadingViolationError("in use in another thread")
 

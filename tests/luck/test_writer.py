@@ -447,3 +447,38 @@ NUMBERS = {
     "sqlite": "select payload ->> 'number' as number from duework_job",
     "postgres": "select (payload::json ->> 'number')::bigint as number from duework_job",
 }
+
+
+def test_a_process_that_ended_leaves_no_mark_behind(url: str) -> None:
+    for number in range(3):
+        with closing(App(url)) as app:
+            app.task(name="note")(lambda: None).enqueue()
+            marks = app.read("select count(*) from duework_mark")[0][0]
+
+        assert marks == 1, f"after {number} others"
+
+
+# A connection that was being made is left to the collector.
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+def test_a_signal_that_raises_around_a_block_leaves_nothing_held(
+    url: str, alarm_after: Callable[[float], object]
+) -> None:
+    with closing(App(url)) as app:
+        note = app.task(name="note")(lambda: None)
+        note.enqueue()
+        began = time.perf_counter()
+        for _ in range(20):
+            with app.transaction() as tx:
+                tx.enqueue(note)
+        usual = (time.perf_counter() - began) / 20
+        for number in range(200):
+            try:
+                alarm_after(usual * number / 150)
+                with app.transaction() as tx:
+                    tx.enqueue(note)
+                alarm_after(0)
+            except (KeyboardInterrupt, DatabaseError):
+                alarm_after(0)
+            note.enqueue()

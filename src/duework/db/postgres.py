@@ -39,7 +39,7 @@ from duework.db.postgres_tx import (
     translate,
 )
 from duework.db.urls import redacted
-from duework.db.writer import holding, run_after_commit
+from duework.db.writer import held, run_after_commit
 from duework.errors import Unavailable, Unknown, UsageError
 
 IDLE_CONNECTIONS = 4
@@ -186,7 +186,8 @@ class PostgresDatabase:
             else:
                 break
         if not happened:
-            self._marked = self._number
+            # The place stays taken for as long as we live: it may come late.
+            self._marked = 0
             message = f"the connection was lost before the commit ({first_line(error)})"
             raise Retryable(message) from error
 
@@ -240,11 +241,8 @@ class PostgresDatabase:
         connection, _ = self._borrow(self._idle, b"begin", PATIENCE)
         tx = PostgresTx(connection)
         try:
-            token = holding.set(True)
-            try:
+            with held():
                 yield tx
-            finally:
-                holding.reset(token)
             try:
                 tx.finish()
             except psycopg.Error as error:

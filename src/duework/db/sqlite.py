@@ -13,7 +13,7 @@ import contextlib
 import random
 import secrets
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -27,11 +27,13 @@ from duework.db.database import Retryable, Tx, pid
 from duework.db.mend import mend
 from duework.db.reserve import Reserve
 from duework.db.sqlite_tx import SqliteTx, translated
-from duework.db.writer import holding, run_after_commit
+from duework.db.writer import held, run_after_commit
 from duework.errors import DatabaseError, Gone, SchemaMismatch, Unavailable, Unknown, UsageError
 
 OLDEST = (3, 51, 3)
 BUSY_SECONDS = 0.25
+# How long a block of the user's waits for the lock.
+BLOCK_SECONDS = 5.0
 IDLE_CONNECTIONS = 4
 # How often a writer looks whether it is the only one.
 LOOK_SECONDS = 0.02
@@ -85,23 +87,31 @@ class SqliteDatabase:
 
     def begin(self) -> Tx:
         connection = self._write_connection()
-        deadline: float | None = None
+        self._lock_out(connection, BUSY_SECONDS, self._reserve.use)
+        self._number += 1
+        self._changes = connection.total_changes()
+        return SqliteTx(connection, self._reserve.use)
+
+    def _lock_out(
+        self, connection: apsw.Connection, seconds: float, on_full: Callable[[], None] | None = None
+    ) -> None:
+        """Begin, and wait for others by short and jittered pauses."""
+        deadline = 0.0
         while True:
             try:
                 connection.execute("begin immediate")
-                break
             except apsw.BusyError as error:
-                deadline = deadline or monotonic() + BUSY_SECONDS
-                self._foreign_until = monotonic() + 0.1
+                deadline = deadline or monotonic() + seconds
+                if connection is self._writer:
+                    self._foreign_until = monotonic() + 0.1
                 if monotonic() > deadline:
                     raise Retryable("the database is locked by another connection") from error
                 pause(0.0002 + random.random() * 0.0008)  # noqa: S311 - jitter
             except apsw.Error:
-                with translated(self._reserve.use):
+                with translated(on_full):
                     raise
-        self._number += 1
-        self._changes = connection.total_changes()
-        return SqliteTx(connection, self._reserve.use)
+            else:
+                return
 
     def commit(self, tx: Tx) -> None:
         connection = self._write_connection()
@@ -190,12 +200,9 @@ class SqliteDatabase:
         tx = SqliteTx(connection)
         sound = True
         try:
-            self._begin_patiently(connection)
-            token = holding.set(True)
-            try:
+            self._lock_out(connection, BLOCK_SECONDS)
+            with held():
                 yield tx
-            finally:
-                holding.reset(token)
             self._commit_block(connection)
         except Retryable as error:
             sound = False
@@ -216,23 +223,6 @@ class SqliteDatabase:
                 raise Unknown(f"the commit failed and may still have happened: {error}") from error
             raise
         self._check_identity()
-
-    def _begin_patiently(self, connection: apsw.Connection) -> None:
-        deadline = monotonic() + 5
-        while True:
-            try:
-                connection.execute("begin immediate")
-            except apsw.BusyError as error:
-                if monotonic() > deadline:
-                    raise Unavailable(
-                        "the database has been locked for 5 s by another writer"
-                    ) from error
-                pause(0.0002 + random.random() * 0.0008)  # noqa: S311 - jitter
-            except apsw.Error:
-                with translated():
-                    raise
-            else:
-                return
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Tx]:
@@ -337,10 +327,19 @@ class SqliteDatabase:
             # They are the parent's: closing them here would end its locks and clear up its files.
             return
         try:
+            self._forget_mark()
             self._drop_connections()
         finally:
             if self._identity is not None:
                 self._identity.release()
+
+    def _forget_mark(self) -> None:
+        """Nobody asks for it any more; where somebody else writes just now, it stays."""
+        connection = self._writer
+        with contextlib.suppress(apsw.Error):
+            if connection is not None and self._number and not connection.in_transaction:
+                connection.pragma("synchronous", "normal")
+                connection.execute("delete from duework_mark where process = ?", (self._process,))
 
     def _drop_connections(self) -> None:
         with self._lock:

@@ -17,7 +17,7 @@ import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from itertools import groupby
 from typing import Any, TypeVar
@@ -40,6 +40,17 @@ CLOSED = "this App is closed"
 
 # Set while this thread or task is inside `app.transaction()`, or inside a verb.
 holding: ContextVar[bool] = ContextVar("duework_holding", default=False)
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Inside of this block, so; as it was afterwards, wherever a signal's handler raises."""
+    before = holding.get()
+    try:
+        holding.set(True)
+        yield
+    finally:
+        holding.set(before)
 
 
 class Request(Waiting, eq=False):

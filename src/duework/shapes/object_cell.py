@@ -9,7 +9,7 @@ from typing import Any
 from duework.db.answer import Waiting
 from duework.db.image import OVER, Image
 from duework.db.pages import PAGE, changed, packed, unpacked
-from duework.db.writer import holding
+from duework.db.writer import held
 from duework.durations import Duration, Moment, planned
 from duework.errors import UsageError
 from duework.kernel.engine import Engine
@@ -68,21 +68,19 @@ class Cell:
         assert image is not None, "it was opened for its calls"
         pending.value = pending.error = None
         self._new, self._going = [], False
-        token = holding.set(True)
         try:
-            image.begin()
-            if self._instance is None:
-                self._open()
-            pending.value = pending.function(self._instance, *pending.args, **pending.kwargs)
-            self.wrote |= image.commit()
+            with held():
+                image.begin()
+                if self._instance is None:
+                    self._open()
+                pending.value = pending.function(self._instance, *pending.args, **pending.kwargs)
+                self.wrote |= image.commit()
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller
             pending.error = error
             image.rollback()
             # What the call may have left in attributes goes with it.
             self._instance = None
             return
-        finally:
-            holding.reset(token)
         for each in self._new:
             if isinstance(each, Alarm):
                 self.alarm = each
