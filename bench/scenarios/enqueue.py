@@ -46,13 +46,16 @@ def sample(bed: Bed) -> dict[str, float]:
         "pg_enqueue_many": (bulk_1k, bed.scaled(20_000, 5000)),
     }
     rates |= {name: _rate(bed, bed.postgres(), *chosen) for name, chosen in served.items()}
-    one = bed.child(
-        *(in_turn,), env=worker_env(bed.sqlite()), raw=bed.sqlite(), slices=bed.scaled(40, 4)
-    )
-    served_one = bed.child(
-        *(in_turn,), env=worker_env(bed.postgres()), raw=bed.postgres(), slices=bed.scaled(15, 3)
-    )
-    return rates | one | served_one
+    rates |= _singles(bed, bed.sqlite, bed.scaled(40, 4))
+    return rates | _singles(bed, bed.postgres, bed.scaled(15, 3))
+
+
+def _singles(bed: Bed, database: Callable[[], str], slices: int) -> dict[str, float]:
+    ours, raw = database(), database()
+    rates: dict[str, float] = bed.child(in_turn, env=worker_env(ours), raw=raw, slices=slices)
+    bed.drop(ours)
+    bed.drop(raw)
+    return rates
 
 
 def _rate(bed: Bed, url: str, function: Callable[..., float], jobs: int) -> float:

@@ -731,24 +731,9 @@ def test_a_row_that_is_refused_at_the_commit_gets_its_second_run(url: str) -> No
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize("where", ["before commit", "after commit"])
-def test_a_row_whose_answer_was_lost_is_looked_for_and_written_once(url: str, where: Cut) -> None:
-    runs = []
-
-    def counted(tx: Any, ids: list[int]) -> list[int]:
-        runs.append(ids)
-        return place(tx, ids)
-
-    with proxy(url) as between, writing(between.url) as writer:
-        writer.call(place, [0])
-        between.cut_at(where, b"returning (" if where == "before commit" else b"INSERT 0 1")
-
-        assert writer.call(counted, [1]) == [1]
-        assert writer.call(place, [2]) == [2]
-        assert between.cuts == 1
-
-    assert stored(url) == [0, 1, 2]
-    assert len(runs) == (2 if where == "before commit" else 1)
+def test_a_row_whose_answer_was_lost_is_looked_for_and_written_once(url: str) -> None:
+    assert runs_when_cut(url, place, "before commit", b"returning (") == 2
+    assert runs_when_cut(url, place, "after commit", b"INSERT 0 1") == 1
 
 
 @pytest.mark.usefixtures("at_once")
@@ -862,25 +847,32 @@ def test_marks_do_not_pile_up(db: PostgresDatabase, url: str) -> None:
         assert own.execute("select count(*) from duework_mark").fetchall() == [(1,)]
 
 
-@pytest.mark.parametrize("where", ["before commit", "after commit"])
-def test_a_lost_commit_is_decided_and_happens_once(url: str, where: Cut) -> None:
+def runs_when_cut(url: str, verb: Any, where: Cut, word: bytes | None = None) -> int:
+    """How often a verb ran whose commit was cut off; it has happened once, and so has the next."""
     runs = []
 
     def counted(tx: Any, ids: list[int]) -> list[int]:
         runs.append(ids)
-        return insert(tx, ids)
+        answer: list[int] = verb(tx, ids)
+        return answer
 
     with proxy(url) as between, writing(between.url) as writer:
-        writer.call(insert, [0])
-        between.cut_at(where)
+        first = len(stored(url))
+        writer.call(verb, [first])
+        between.cut_at(where, word)
 
-        assert writer.call(counted, [1]) == [1]
-        assert writer.call(insert, [2]) == [2]
+        assert writer.call(counted, [first + 1]) == [first + 1]
+        assert writer.call(verb, [first + 2]) == [first + 2]
         assert between.cuts == 1
 
-    assert stored(url) == [0, 1, 2]
+    assert stored(url) == list(range(first + 3))
+    return len(runs)
+
+
+def test_a_lost_commit_is_decided_and_happens_once(url: str) -> None:
     # What was not committed ran again; what was, did not.
-    assert len(runs) == (2 if where == "before commit" else 1)
+    assert runs_when_cut(url, insert, "before commit") == 2
+    assert runs_when_cut(url, insert, "after commit") == 1
 
 
 def test_a_commit_that_cannot_be_looked_for_is_unknown(
