@@ -23,6 +23,7 @@ from psycopg.rows import dict_row
 from duework import App
 from duework.clock import SystemClock, pause
 from duework.db import postgres, postgres_connect
+from duework.db import writer as writer_module
 from duework.db.database import Changes, Retryable
 from duework.db.listen import Listener
 from duework.db.migrate import kernel_steps, migrate
@@ -873,6 +874,45 @@ def test_a_lost_commit_is_decided_and_happens_once(url: str) -> None:
     # What was not committed ran again; what was, did not.
     assert runs_when_cut(url, insert, "before commit") == 2
     assert runs_when_cut(url, insert, "after commit") == 1
+
+
+def test_a_group_that_outlasts_the_close_is_not_answered_as_committed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "PATIENCE", 0.1)
+    database = PostgresDatabase(url)
+    writer = Writer(database)
+    writer.call(insert, [0])
+
+    def slow(tx: Any, ids: list[int]) -> list[int]:
+        insert(tx, ids)
+        tx.read("select pg_sleep(0.6)")
+        return ids
+
+    with ThreadPoolExecutor() as pool:
+        answer = pool.submit(writer.call, slow, [1])
+        until(writer._busy.locked)  # noqa: SLF001 - it is at work
+        pause(0.2)
+        writer.close()
+        database.close()
+        with suppress(DatabaseError, UsageError):
+            answer.result(20)
+            assert stored(url) == [0, 1], "it was said to have happened"
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_connection_with_a_pipeline_left_behind_is_not_used_again(url: str) -> None:
+    with opened(url) as database:
+        writer = Writer(database)
+        writer.call(place, [0])
+        left = database._writer  # noqa: SLF001 - as an interrupt leaves it
+        assert left is not None
+        left._pipeline = psycopg.Pipeline(left)  # noqa: SLF001
+
+        assert writer.call(place, [1]) == [1]
+        assert database._writer is not left  # noqa: SLF001
+        writer.close()
+    assert stored(url) == [0, 1]
 
 
 def test_a_commit_that_cannot_be_looked_for_is_unknown(

@@ -18,7 +18,7 @@ import pytest
 from duework.db.database import Tx
 from duework.db.sqlite import SqliteDatabase, SqliteTx
 from duework.db.stdlib import StdlibTx
-from duework.errors import DatabaseError, Gone, Unknown, UsageError
+from duework.errors import DatabaseError, Error, Gone, Unavailable, Unknown, UsageError
 
 
 @pytest.fixture
@@ -88,6 +88,37 @@ def test_an_io_error_of_the_commit_leaves_it_unknown_and_its_connection_is_close
         tx.write("insert into t values (2)")
 
     assert 2 in stored(db)
+
+
+@pytest.mark.parametrize("trouble", [Unavailable("it can only be read"), UsageError("closed")])
+def test_a_commit_that_failed_and_cannot_be_looked_for_is_unknown(
+    db: SqliteDatabase, trouble: Error, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with db.transaction() as block:
+        block.write("create table duework_mark (process integer primary key, number integer)")
+    tx = db.begin()
+    tx.write("insert into t (n) values (2)")
+    connection = connection_of(tx)
+
+    class Fails:
+        """Its commit reaches the file and is said to have failed."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(connection, name)
+
+        def execute(self, sql: str, *values: Any) -> Any:
+            answer = connection.execute(sql, *values)
+            if sql == "commit":
+                raise apsw.IOError("nobody knows")
+            return answer
+
+    def refused() -> Any:
+        raise trouble
+
+    db._writer = Fails()  # type: ignore[assignment]  # noqa: SLF001
+    monkeypatch.setattr(db, "_open", refused)
+    with pytest.raises(Unknown):
+        db.commit(tx)
 
 
 def test_a_kept_connection_is_not_used_on_a_file_that_is_gone(

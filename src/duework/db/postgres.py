@@ -40,7 +40,7 @@ from duework.db.postgres_tx import (
 )
 from duework.db.urls import redacted
 from duework.db.writer import held, run_after_commit
-from duework.errors import Unavailable, Unknown, UsageError
+from duework.errors import Error, Unavailable, Unknown, UsageError
 
 IDLE_CONNECTIONS = 4
 PATIENCE = 5.0
@@ -74,7 +74,6 @@ REPORTED = ["server_version", "fsync", "synchronous_commit", "full_page_writes"]
 _SEAL = f"{REMEMBER} on conflict do nothing".encode()
 _SEALED = b"select 1 from duework_mark where process = %(process)s and number = -%(number)s"
 _FORGET = b"delete from duework_mark where process = %(process)s and number = %(number)s"
-_FORGET_ALL = b"delete from duework_mark where process = %(process)s"
 _BACKEND = b"select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
 _TERMINATE = b"""select pg_terminate_backend(pid) from pg_stat_activity
 where pid = %(pid)s and backend_start = %(start)s"""
@@ -175,7 +174,7 @@ class PostgresDatabase:
         while True:
             try:
                 happened = self._seal(self._write_connection(), lost)
-            except (psycopg.Error, Retryable, UsageError) as again:
+            except (psycopg.Error, Retryable, Error) as again:
                 self._drop_writer()
                 if self._closed or monotonic() > deadline:
                     failures = f"{first_line(error)}; then {first_line(again)}"
@@ -186,7 +185,7 @@ class PostgresDatabase:
             else:
                 break
         if not happened:
-            # The place stays taken for as long as we live: it may come late.
+            # The place stays taken, since it may come late.
             self._marked = 0
             message = f"the connection was lost before the commit ({first_line(error)})"
             raise Retryable(message) from error
@@ -331,9 +330,11 @@ class PostgresDatabase:
             return
         self._drop_idle(self._idle)
         self._drop_idle(self._readers)
-        if self._writer is not None and _reset(self._writer):
+        # A group that is still at work must not find its transaction ended: better its connection.
+        if self._writer is not None and _idle(self._writer):
             with contextlib.suppress(psycopg.Error):
-                self._writer.execute(_FORGET_ALL, {"process": self._process})
+                mark = {"process": self._process, "number": self._marked}
+                self._writer.execute(_FORGET, mark)
         self._drop_writer()
 
     def _check(self) -> None:
@@ -425,7 +426,16 @@ def _reset(connection: Connection) -> bool:
                 connection.execute(b"rollback")
     except psycopg.Error:
         return False
-    return not connection.closed
+    return _idle(connection)
+
+
+def _idle(connection: Connection) -> bool:
+    """Whether it is open and in the middle of nothing.
+
+    An interrupt may leave a pipeline behind in which statements are sent and not waited for.
+    """
+    at_rest = connection.info.transaction_status == TransactionStatus.IDLE
+    return at_rest and not connection.closed and connection._pipeline is None  # noqa: SLF001 - no other way
 
 
 __all__ = ["PostgresDatabase", "PostgresTx", "arguments"]

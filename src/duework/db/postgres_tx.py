@@ -215,8 +215,11 @@ class PostgresTx:
         assert values.keys().isdisjoint(mark), "they are parameters of one statement"
         self._put, self._ahead = None, []
         self._sent += 1
+        cursor = self._kernel_cursor()
         try:
-            self._kernel_cursor().execute((_AT_ONCE + text).encode(), {**values, **mark})
+            cursor.execute((_AT_ONCE + text).encode(), {**values, **mark})
+            if not (cursor.statusmessage or "").startswith("INSERT"):
+                raise psycopg.OperationalError("there was no answer")
         except psycopg.Error as error:
             if (ended(error) or self.connection.closed) and error.sqlstate not in _NOTHING:
                 raise

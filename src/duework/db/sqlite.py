@@ -170,7 +170,7 @@ class SqliteDatabase:
             ).fetchone()
             fresh.execute(_TOUCH, (self._process, number + 1))
             fresh.execute("commit")
-        except (apsw.Error, Retryable) as again:
+        except (apsw.Error, Retryable, Unavailable, UsageError) as again:
             self._drop_connections()
             raise Unknown(
                 f"a commit failed ({error}) and so did looking for it ({again})"

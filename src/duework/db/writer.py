@@ -263,7 +263,9 @@ class Writer:
     def _overdue(self) -> list[Request]:
         """Requests that gave up waiting behind a group that cannot be written."""
         now = monotonic()
-        late = [r for r in self._waiting if r.deadline is not None and r.deadline <= now]
+        # A copy: others go on asking meanwhile.
+        waiting = self._waiting.copy()
+        late = [each for each in waiting if each.deadline is not None and each.deadline <= now]
         for request in late:
             try:
                 self._waiting.remove(request)
