@@ -205,7 +205,8 @@ class SimWriter(Writer):
             raise Unavailable("not within the time")
         if not self._attempt([request]):
             raise Unavailable("cut off")
-        return request.answer()
+        results: Sequence[Any] = request.answer()
+        return results
 
 
 class SimKeeper(Keeper):
