@@ -30,6 +30,8 @@ from proof.history import History, Op, gather, record, total
 ROOT = Path(__file__).resolve().parents[1]
 LEASE_MS = 1500
 SLOTS = 4
+# What a worker says once it has reached its database.
+STARTED = " started: pid "
 # How much may wait before enqueuers hold back: what is left at the end takes time.
 BACKLOG = {"short": "20", "full": "150"}
 
@@ -146,8 +148,9 @@ class Storm:
         return self.ops.read_bytes().count(b'"ok"')
 
     def begun(self, within: float = 60) -> None:
-        """Wait until jobs are acknowledged and run: processes take their time to start."""
+        """Wait until jobs are acknowledged and run, by every worker: some take their time to start."""
         until(lambda: self.acknowledged() and self.runs.stat().st_size, within)
+        until(lambda: self.told(STARTED) >= len(self.workers), within)
 
     def settled(self, jobs: list[Job[Any]], within: float) -> bool:
         return bool(until(lambda: all(job.refresh().state != "open" for job in jobs), within))
