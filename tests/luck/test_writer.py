@@ -387,6 +387,12 @@ def test_the_look_at_the_file_goes_on_after_an_error_nobody_expected() -> None:
     assert [type(error) for error in told] == [AttributeError]
 
 
+# A connection that was being made is left to the collector.
+interrupted = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+
 @pytest.fixture
 def alarm_after() -> Iterator[Callable[[float], object]]:
     """After so many seconds this thread is interrupted, wherever it is, as by Ctrl-C; 0 is never."""
@@ -407,10 +413,7 @@ def alarm_after() -> Iterator[Callable[[float], object]]:
     signal.signal(signal.SIGALRM, before)
 
 
-# A connection that was being made is left to the collector.
-@pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
+@interrupted
 def test_a_signal_that_raises_inside_an_enqueue_costs_nobody_else_anything(
     url: str, alarm_after: Callable[[float], object]
 ) -> None:
@@ -420,7 +423,7 @@ def test_a_signal_that_raises_inside_an_enqueue_costs_nobody_else_anything(
     def note(number: int) -> None: ...
 
     note.enqueue(0)
-    answered, interrupted = {0}, 0
+    answered, cut_short = {0}, 0
     began = time.perf_counter()
     for number in range(1, 20):
         note.enqueue(-number)
@@ -432,13 +435,13 @@ def test_a_signal_that_raises_inside_an_enqueue_costs_nobody_else_anything(
             answered.add(number)
             alarm_after(0)
         except (KeyboardInterrupt, DatabaseError):
-            interrupted += 1
+            cut_short += 1
             alarm_after(0)
     note.enqueue(400)
     stored = [row.number for row in app.read(NUMBERS[app.engine.database.kind])]
     app.close()
 
-    assert interrupted > 40, "else nothing was shown"
+    assert cut_short > 40, "else nothing was shown"
     assert len(stored) == len(set(stored))
     assert answered | {400} <= set(stored)
 
@@ -458,10 +461,7 @@ def test_a_process_that_ended_leaves_no_mark_behind(url: str) -> None:
         assert marks == 1, f"after {number} others"
 
 
-# A connection that was being made is left to the collector.
-@pytest.mark.filterwarnings(
-    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
+@interrupted
 def test_a_signal_that_raises_around_a_block_leaves_nothing_held(
     url: str, alarm_after: Callable[[float], object]
 ) -> None:

@@ -49,14 +49,14 @@ ENDED = {"25006", "26000", "25P03", "25P04", "57P01", "57P02", "57P03", "57P05"}
 BEGIN = b"begin isolation level read committed"
 # Never an update of one row: while an old snapshot is open, that row would grow a long tail of
 # versions and every group would walk along it. Here each statement names the exact key.
-_FORGET = """with before as (
+_BEFORE = """with before as (
     delete from duework_mark where process = %(process)s and number = %(before)s
 )"""
 REMEMBER = "insert into duework_mark (process, number) values (%(process)s, %(number)s)"
-_MARK = f"{_FORGET} {REMEMBER}".encode()
+_MARK = f"{_BEFORE} {REMEMBER}".encode()
 _HINT = "select count(pg_notify('duework', word)) from unnest(%(words)s::text[]) as hint (word)"
 # The mark, the hints and, behind them, a row in one statement, which is a transaction by itself.
-_AT_ONCE = f"{_FORGET}, mark as ({REMEMBER} returning ({_HINT})) "
+_AT_ONCE = f"{_BEFORE}, mark as ({REMEMBER} returning ({_HINT})) "
 # Whatever else they mean, here they mean that nothing happened.
 _NOTHING = {"25006", "26000"}
 _SAVEPOINT: Command = (b"savepoint duework", None)

@@ -263,15 +263,16 @@ class Writer:
     def _overdue(self) -> list[Request]:
         """Requests that gave up waiting behind a group that cannot be written."""
         now = monotonic()
+        late: list[Request] = []
         # A copy: others go on asking meanwhile.
-        waiting = self._waiting.copy()
-        late = [each for each in waiting if each.deadline is not None and each.deadline <= now]
-        for request in late:
-            try:
-                self._waiting.remove(request)
-            except ValueError:
+        for request in self._waiting.copy():
+            if request.deadline is None or request.deadline > now:
                 continue
-            request.error = Unavailable(_late(self.parked or "the writer is busy"))
+            # One that was taken since is answered by who took it.
+            with contextlib.suppress(ValueError):
+                self._waiting.remove(request)
+                request.error = Unavailable(_late(self.parked or "the writer is busy"))
+                late.append(request)
         return late
 
     def _attempt(self, group: list[Request]) -> bool:

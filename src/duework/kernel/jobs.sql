@@ -27,6 +27,7 @@ values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expir
         :after, :owner, :batch)
 
 -- name: insert_one
+-- The same for one row; on PostgreSQL the other one takes arrays.
 insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
                          after, owner, batch)
 values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expires, :serial,
@@ -429,4 +430,3 @@ update duework_lane
 set due = 0
 where (:queue = '*' or queue = :queue) and due >= :forever
   and not exists (select 1 from duework_pause p where p.queue in (duework_lane.queue, '*'))
-
