@@ -208,9 +208,8 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         return self.admin.status()
 
     def now(self) -> int:
-        if self._engine is not None:
-            self._engine.steps.steady()
-        return self._clock.now()
+        engine = self._engine
+        return self._clock.now() if engine is None else engine.steps.steady()
 
     def connect(self) -> Any:
         """A connection of the driver's own kind, safe to use beside this App."""

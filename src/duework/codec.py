@@ -64,7 +64,7 @@ def encode(value: object, limit: int = PAYLOAD_LIMIT, what: str = "result") -> s
             " store large data elsewhere and pass its name"
         )
         raise PayloadTooLarge(message)
-    if raw.count(b"[") + raw.count(b"{") > DEPTH_LIMIT and _depth(raw) > DEPTH_LIMIT:
+    if len(raw) > DEPTH_LIMIT and _brackets(raw) > DEPTH_LIMIT and _depth(raw) > DEPTH_LIMIT:
         raise InvalidArguments(f"the {what} is nested deeper than {DEPTH_LIMIT} levels")
     return raw.decode()
 
@@ -78,6 +78,10 @@ def _finite(value: object) -> bool:
     if isinstance(value, (list, tuple, set, frozenset)):
         return all(map(_finite, value))
     return True
+
+
+def _brackets(raw: bytes) -> int:
+    return raw.count(b"[") + raw.count(b"{")
 
 
 def _depth(raw: bytes) -> int:

@@ -120,14 +120,14 @@ class Using(Generic[P, R]):
         return self._new(now, [encode(call, {}) for call in found])
 
     def _new_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:
-        return self._new(now, [self._task.definition.arguments.encode(args, kwargs)])[0]
+        payload = self._task.definition.arguments.encode(args, kwargs)
+        if self._options is _PLAIN:
+            return NewJob(self._lane(), payload, now)
+        return self._new(now, [payload])[0]
 
     def _new(self, now: int, payloads: Iterable[str]) -> list[NewJob]:
         """The jobs of these payloads, all by the same options."""
         options = self._options
-        if options is _PLAIN:
-            lane = self._lane()
-            return [NewJob(lane, payload, now) for payload in payloads]
         at = planned(now, options.delay, options.at)
         once = None
         if options.once is not None:

@@ -455,7 +455,7 @@ NUMBERS = {
 def test_a_process_that_ended_leaves_no_mark_behind(url: str) -> None:
     for number in range(3):
         with closing(App(url)) as app:
-            app.task(name="note")(lambda: None).enqueue()
+            app.task(name="note")(lambda: None).enqueue_many([(), ()])
             marks = app.read("select count(*) from duework_mark")[0][0]
 
         assert marks == 1, f"after {number} others"

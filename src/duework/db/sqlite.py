@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import secrets
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +23,7 @@ from duework.clock import monotonic, pause
 from duework.db import files
 from duework.db.backup import copied
 from duework.db.database import Retryable, Tx, pid
+from duework.db.marks import Marks
 from duework.db.mend import mend
 from duework.db.reserve import Reserve
 from duework.db.sqlite_tx import SqliteTx, translated
@@ -38,9 +38,6 @@ IDLE_CONNECTIONS = 4
 # How often a writer looks whether it is the only one.
 LOOK_SECONDS = 0.02
 
-_TOUCH = """insert into duework_mark (process, number) values (?, ?)
-            on conflict (process) do update set number = excluded.number"""
-
 
 class SqliteDatabase:
     """One database file, or a private one in memory for tests."""
@@ -52,8 +49,8 @@ class SqliteDatabase:
         self.path, self._options = parse(url)
         self._synchronous = "full" if durability == "power" else "normal"
         self._reserve = Reserve(self.path)
-        self._process = secrets.randbits(62)
-        self._number = self._changes = 0
+        self._marks = Marks()
+        self._changes = 0
         self._writer: apsw.Connection | None = None
         self._seen_version = 0
         self._foreign_until = self._look_at = 0.0
@@ -88,7 +85,6 @@ class SqliteDatabase:
     def begin(self) -> Tx:
         connection = self._write_connection()
         self._lock_out(connection, BUSY_SECONDS, self._reserve.use)
-        self._number += 1
         self._changes = connection.total_changes()
         return SqliteTx(connection, self._reserve.use)
 
@@ -116,11 +112,12 @@ class SqliteDatabase:
     def commit(self, tx: Tx) -> None:
         connection = self._write_connection()
         try:
-            if connection.total_changes() == self._changes and not getattr(tx, "wrote", True):
+            changes = connection.total_changes() - self._changes
+            if not changes and not getattr(tx, "wrote", True):
                 # Nothing to make durable, and nothing that others should wake up for.
                 connection.execute("rollback")
                 return
-            connection.execute(_TOUCH, (self._process, self._number))
+            self._marks.leave(connection, getattr(tx, "job", None) if changes == 1 else None)
             connection.execute("commit")
         except apsw.ConstraintError as error:
             # Only a deferred constraint speaks up this late; nothing has reached the disk.
@@ -159,24 +156,18 @@ class SqliteDatabase:
                 raise error
         if isinstance(error, apsw.FullError):
             self._reserve.use()
-        number = self._number
         self._drop_connections()
         try:
             fresh = self._write_connection()
-            # The write seals the fate of what the failed commit left in the log.
             fresh.execute("begin immediate")
-            row = fresh.execute(
-                "select number from duework_mark where process = ?", (self._process,)
-            ).fetchone()
-            fresh.execute(_TOUCH, (self._process, number + 1))
+            happened = self._marks.found(fresh)
             fresh.execute("commit")
         except (apsw.Error, Retryable, Unavailable, UsageError) as again:
             self._drop_connections()
             raise Unknown(
                 f"a commit failed ({error}) and so did looking for it ({again})"
             ) from error
-        self._number = number + 1
-        if row is None or row[0] != number:
+        if not happened:
             raise Retryable(f"the commit failed ({error})") from error
 
     def reserve(self) -> None:
@@ -327,19 +318,12 @@ class SqliteDatabase:
             # They are the parent's: closing them here would end its locks and clear up its files.
             return
         try:
-            self._forget_mark()
+            if self._writer is not None:
+                self._marks.forget(self._writer)
             self._drop_connections()
         finally:
             if self._identity is not None:
                 self._identity.release()
-
-    def _forget_mark(self) -> None:
-        """Nobody asks for it any more; where somebody else writes just now, it stays."""
-        connection = self._writer
-        with contextlib.suppress(apsw.Error):
-            if connection is not None and self._number and not connection.in_transaction:
-                connection.pragma("synchronous", "normal")
-                connection.execute("delete from duework_mark where process = ?", (self._process,))
 
     def _drop_connections(self) -> None:
         with self._lock:

@@ -30,6 +30,8 @@ class SqliteTx:
         self.after_commit: list[Callable[[], None]] = []
         # A change of the schema touches no row that is counted.
         self.wrote = False
+        # The job that was put last.
+        self.job: int | None = None
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
         # With no text it is something that only a server needs to be told.
@@ -59,6 +61,7 @@ class SqliteTx:
         return self.connection.total_changes() - before
 
     def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
+        self.job = values[0]
         try:
             self.connection.execute(statement.sqlite, values)
         except (apsw.Error, UnicodeError):

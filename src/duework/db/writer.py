@@ -401,11 +401,11 @@ def _admitted(group: list[Request], short: str) -> list[Request]:
 
 
 def _run_together(tx: Tx, group: list[Request]) -> None:
+    if len(group) == 1:
+        group[0].value = group[0].verb(tx, group[0].items)
+        return
     for _, same in groupby(group, key=lambda request: id(request.verb)):
         requests = list(same)
-        if len(requests) == 1:
-            requests[0].value = requests[0].verb(tx, requests[0].items)
-            continue
         results = requests[0].verb(tx, [item for each in requests for item in each.items])
         start = 0
         for request in requests:

@@ -36,15 +36,22 @@ class Steps:
         self._follow()
         self._offset = self._clock.now() - self._clock.boot()
 
-    def steady(self) -> None:
-        """Make sure that the time is right; cheap unless the clock was set.
+    def steady(self) -> int:
+        """The time, after making sure that it is right; cheap unless the clock was set.
 
         Called before anything is enqueued, leased or extended, from any thread: what a clock that
         is an hour slow has extended would be over for everybody else.
         """
-        if abs(step := self._step()) <= STEP_MS:
+        now = self._clock.now()
+        step = now - self._clock.boot() - self._offset
+        if -STEP_MS <= step <= STEP_MS:
             self._offset += step
-            return
+        else:
+            self._stepped()
+            now = self._clock.now()
+        return now
+
+    def _stepped(self) -> None:
         with self._lock:
             step = self._step()
             if abs(step) <= STEP_MS:

@@ -1,0 +1,54 @@
+"""Marks that groups leave in a SQLite file, by which a commit that failed can be looked for.
+
+Each process has one row with the number of its last group. A group that consists of one new job
+needs none: if the job is there, the group happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+
+import apsw
+
+_TOUCH = """insert into duework_mark (process, number) values (?, ?)
+            on conflict (process) do update set number = excluded.number"""
+_MARK = "select 1 from duework_mark where process = ? and number = ?"
+_JOB = "select 1 from duework_job where id = ?"
+
+
+class Marks:
+    """The marks of one process, in one file."""
+
+    def __init__(self) -> None:
+        self._process = secrets.randbits(62)
+        self._number = 0
+        self._left = False
+        # The job that is the mark of the last group, if one is.
+        self._job: int | None = None
+
+    def leave(self, connection: apsw.Connection, job: int | None) -> None:
+        """Mark the group that is about to be committed; with a job it is marked already."""
+        self._number += 1
+        self._job = job
+        if job is None:
+            self._touch(connection)
+
+    def found(self, connection: apsw.Connection) -> bool:
+        """Whether the last group happened. Writes: that seals what its commit left in the log."""
+        what = (_MARK, (self._process, self._number)) if self._job is None else (_JOB, (self._job,))
+        found = connection.execute(*what).fetchone() is not None
+        self._number += 1
+        self._touch(connection)
+        return found
+
+    def forget(self, connection: apsw.Connection) -> None:
+        """Nobody asks for them any more; where somebody else writes just now, they stay."""
+        with contextlib.suppress(apsw.Error):
+            if self._left and not connection.in_transaction:
+                connection.pragma("synchronous", "normal")
+                connection.execute("delete from duework_mark where process = ?", (self._process,))
+
+    def _touch(self, connection: apsw.Connection) -> None:
+        connection.execute(_TOUCH, (self._process, self._number))
+        self._left = True
