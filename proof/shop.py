@@ -25,7 +25,9 @@ from duework.kernel import liveness
 from duework.kernel.claim import Want
 from duework.kernel.host import WorkerHost
 from duework.kernel.job import Claimed, Ending
+from duework.kernel.lanes import Q
 from duework.kernel.ledger import Ledger
+from duework.kernel.liveness import Process
 from duework.kernel.runner import Runner
 from duework.kernel.turns import Turn, TurnResult, Turns
 
@@ -151,9 +153,11 @@ class Hand:
         if claim:
             registry = self._engine.registry
             want = Want(self.id, 15_000, registry.pools(), {"thread": 10}, alone=1)
+            with self._engine.database.reading() as tx:
+                workers = [Process(*row) for row in tx.query(Q.workers, {})]
             dead = tuple(
                 each.id
-                for each in self._turns.look().workers
+                for each in workers
                 if each.id != self.id and liveness.verdict(each) in {"dead", "rebooted"}
             )
         turn = Turn(list(endings), want, take_over=True, dead=dead)

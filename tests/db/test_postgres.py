@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from time import monotonic
 from types import SimpleNamespace
@@ -670,6 +670,35 @@ def round_trips(url: str, verb: Any) -> int:
 
 def test_a_group_of_one_statement_takes_two_round_trips(url: str) -> None:
     assert round_trips(url, insert) == 100
+
+
+def test_a_job_starts_after_six_round_trips(url: str) -> None:
+    begun: list[int] = []
+    ended: list[int] = []
+    running = asyncio.Event()
+
+    with proxy(url) as between, closing(App(url)) as here, closing(App(between.url)) as there:
+
+        @there.task(name="note")
+        async def note() -> None:
+            ended.append(between.round_trips)
+            running.set()
+
+        async def work() -> None:
+            async with there.running():
+                for _ in range(5):
+                    # Let it settle what it ran, and go to sleep.
+                    await asyncio.sleep(0.2)
+                    begun.append(between.round_trips)
+                    running.clear()
+                    await ask.aenqueue()
+                    await running.wait()
+
+        ask = here.task(name="note")(lambda: None)
+        asyncio.run(work())
+
+    # A look at the lanes; then who else is there, the lanes, the claim, the lanes behind it, COMMIT.
+    assert min(last - first for first, last in zip(begun, ended, strict=True)) == 6
 
 
 @pytest.fixture

@@ -60,6 +60,7 @@ ONE: dict[str, dict[str, Any]] = {
     "leases_over": {"now": START, "wanted": 500},
     "leases_of": {"workers": [ME], "wanted": 500},
     "next_lease_end": {},
+    "beside": {"worker": ME, "leases": True},
     "running": {},
     "marked": {"worker": ME},
     "held": {"ids": [1, 2, 3]},
@@ -123,13 +124,23 @@ WALKS_LEASES = {
     "search_held",
     "summary",
     "next_lease_end",
+    "beside",
     "batch.running",
 }
 # These stop at a bound, in the order of their index.
 WALKS_IN_ORDER = {"count_failed": "duework_job_failed", "count_kept": "duework_job_kept"}
 WALKS_IN_ORDER |= {"search_failed": "duework_job_failed"}
 # Read also on connections whose plans are not pinned.
-READ = ["lanes", "next_lease_end", "marked", "summary", "count_failed", "count_kept", "search"]
+READ = [
+    "lanes",
+    "next_lease_end",
+    "beside",
+    "marked",
+    "summary",
+    "count_failed",
+    "count_kept",
+    "search",
+]
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
 READ += ["batch.failed_members", "batch.open_members"]
 
@@ -324,3 +335,4 @@ def test_a_claim_that_finds_nothing_touches_next_to_nothing(crowded: Kernel) -> 
     else:
         assert pages_of(crowded, "lanes", ONE["lanes"]) < 50
         assert pages_of(crowded, "next_lease_end", {}) < 50
+        assert pages_of(crowded, "beside", ONE["beside"]) < 50

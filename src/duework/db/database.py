@@ -121,6 +121,10 @@ class Database(Protocol):
         """A consistent view that never waits for the writer."""
         ...
 
+    def ask(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
+        """Rows of one kernel statement as they are now: a view of its own, in one round trip."""
+        ...
+
     def adopt(self, connection: Any) -> Tx:
         """A `Tx` on the caller's own open connection; the caller commits."""
         ...

@@ -38,6 +38,7 @@ from duework.db.postgres_tx import (
     kernel_cursor,
     translate,
 )
+from duework.db.queries import Statement
 from duework.db.urls import redacted
 from duework.db.writer import held, run_after_commit
 from duework.errors import Error, Unavailable, Unknown, UsageError
@@ -266,6 +267,10 @@ class PostgresDatabase:
             raise Unavailable(str(error)) from error.__cause__
         finally:
             self._give_back(self._readers, connection)
+
+    def ask(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
+        """Rows of one statement, which needs no BEGIN."""
+        return self._ask(statement.postgres.encode(), values)
 
     def adopt(self, connection: Any) -> Tx:
         """A `Tx` on a psycopg connection, or on the one inside SQLAlchemy's or Django's."""

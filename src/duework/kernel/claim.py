@@ -71,11 +71,21 @@ class Claim:
 
 
 def claim(
-    tx: Tx, want: Want, *, now: int, lanes: Lanes, react: Reaction, notes: Sequence[Note] = ()
+    tx: Tx,
+    want: Want,
+    *,
+    now: int,
+    lanes: Lanes,
+    react: Reaction,
+    notes: Sequence[Note] = (),
+    lease_end: int | None = None,
 ) -> Claim:
-    """Take what is due, no more than there are free slots; paces first hear their notes."""
+    """Take what is due, no more than there are free slots; paces first hear their notes.
+
+    Whoever knows when the first lease ends can say so.
+    """
     everything = lanes.all(tx, now)
-    open_lanes = _admissible(everything, want, now)
+    open_lanes = admissible(everything, want, now)
     # Paces are locked before lanes, by everybody.
     paces = Admission(tx, open_lanes, want.paces, notes, now)
     room = _Room(tx, want, open_lanes)
@@ -116,15 +126,19 @@ def claim(
     # Behind the jobs that were taken there may be later ones.
     if paces.close() or short or kept is not taken:
         everything = lanes.all(tx, now)
-    next_due = _next_due(tx, everything, want, now, busy=bool(fresh and hungry))
-    if any(lane.id in short for lane in _admissible(everything, want, now)):
+    if fresh and (hungry or lease_end is not None):
+        # Our own; and one that is busy comes back by itself for what it could not take.
+        lease_end = min(lease_end or FOREVER, now + want.lease_ms)
+    next_due = _next_due(tx, everything, want, now, lease_end)
+    if any(lane.id in short for lane in admissible(everything, want, now)):
         # A due job was passed over: a transaction that has not ended yet has it under lock, to
         # claim it or for another reason, and nobody rings if that is undone.
         next_due = min(next_due, now + SOON_MS)
     return Claim(fresh, next_due, frozenset(hungry), paces.earlier)
 
 
-def _admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:
+def admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:
+    """The lanes from which jobs may be taken, in the order in which they are visited."""
     found = [
         lane
         for lane in everything
@@ -224,18 +238,18 @@ def _drop_expired(
     return [job for job in taken if job.id not in gone]
 
 
-def _next_due(tx: Tx, everything: Sequence[Lane], want: Want, now: int, *, busy: bool) -> int:
-    """When to look again if nobody rings: a job or a lane comes due, or a lease ends.
-
-    One that is busy comes back by itself for what it could not take, and need not ask for leases.
-    """
+def _next_due(
+    tx: Tx, everything: Sequence[Lane], want: Want, now: int, lease_end: int | None
+) -> int:
+    """When to look again if nobody rings: a job or a lane comes due, or a lease ends."""
     times = [
         max(lane.head, lane.due)
         for lane in everything
         if lane.head is not None and want.serves(lane.name)
     ]
     later = [time for time in times if time > now]
-    lease_end = now + want.lease_ms if busy else tx.query(Q.next_lease_end, {})[0][0]
+    if lease_end is None:
+        lease_end = tx.query(Q.next_lease_end, {})[0][0]
     if lease_end is not None:
         later.append(max(lease_end, now + 1))
     return min(later, default=FOREVER)

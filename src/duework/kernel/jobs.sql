@@ -287,6 +287,17 @@ on conflict (id) do nothing
 -- name: workers
 select id, host, boot, space, pid, born, started from duework_worker order by id
 
+-- name: beside
+-- All that a worker should know besides its lanes, at once: who holds leases, what it is to cancel, and
+-- if it wants to know, when the first lease ends.
+select 'worker', id, host, boot, space, pid, born, started from duework_worker
+union all
+select 'mark', id, marked, '', '', fence, 0, 0
+from duework_job where worker = :worker and marked is not null and worker is not null
+union all
+select 'lease', min(due), '', '', '', 0, 0, 0
+from duework_job where worker is not null and :leases
+
 -- name: held_by_worker
 select worker, count(*)
 from duework_job

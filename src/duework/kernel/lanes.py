@@ -6,18 +6,21 @@ by a process for as long as it lives, once the transaction that made it has comm
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from duework.clock import FOREVER
-from duework.db.database import Tx
-from duework.db.queries import load
+from duework.db.database import Database, Tx, Values
+from duework.db.queries import Statement, load
 from duework.kernel.job import LaneName
 
 Q = load("duework.kernel", "jobs")
+
+Query = Callable[[Statement, Values], list[tuple[Any, ...]]]
 
 # With so many dead rows, a look at lanes starts where the last one found the first job, for so long.
 DEAD_ROWS = 50_000
@@ -77,26 +80,30 @@ class Lanes:
     def all(self, tx: Tx, now: int | None = None) -> list[Lane]:
         """Every lane there is, with the due time of its first job that nobody holds."""
         if now is None:
-            return _looked(tx, {})
+            return _looked(tx.query, {})
         if now >= self._floors_until:
             # PostgreSQL keeps claimed jobs in the index while anybody holds an old snapshot, and would
             # walk through all of them. What comes before the floor meanwhile waits for a second.
             self._floors_until, self._floors = now + FLOOR_MS, {}
             self._many_dead = tx.query(Q.dead_rows, {})[0][0] > DEAD_ROWS
-        found = _looked(tx, self._floors)
+        found = _looked(tx.query, self._floors)
         if any(lane.head is None and lane.id in self._floors for lane in found):
-            self._floors, found = {}, _looked(tx, {})
+            self._floors, found = {}, _looked(tx.query, {})
         if self._many_dead:
             ready = [lane for lane in found if lane.head is not None and lane.head <= now]
             self._floors.update((lane.id, (lane.head or 0, lane.head_id)) for lane in ready)
         return found
+
+    def seen(self, database: Database) -> list[Lane]:
+        """The same as they are now, without a transaction."""
+        return _looked(database.ask, {})
 
     def _remember(self, name: LaneName, number: int) -> None:
         self._known[name] = number
         self._names[number] = name
 
 
-def _looked(tx: Tx, floors: Mapping[int, tuple[int, int]]) -> list[Lane]:
+def _looked(query: Query, floors: Mapping[int, tuple[int, int]]) -> list[Lane]:
     places = list(floors.values())
     values = {
         "floor_lanes": list(floors),
@@ -105,7 +112,7 @@ def _looked(tx: Tx, floors: Mapping[int, tuple[int, int]]) -> list[Lane]:
     }
     return [
         Lane(row[0], LaneName(row[1], row[2], row[3], row[4], row[5], row[6]), *row[7:])
-        for row in tx.query(Q.lanes, values)
+        for row in query(Q.lanes, values)
     ]
 
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.kernel import liveness
 from duework.kernel.admission import Note
-from duework.kernel.claim import Claim, Verdict, Want, claim, excuse, marked, recover
+from duework.kernel.claim import Claim, Verdict, Want, admissible, claim, excuse, marked, recover
 from duework.kernel.engine import Engine
 from duework.kernel.job import Ending
 from duework.kernel.lanes import Lane, Q
@@ -49,13 +50,21 @@ class TurnResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """What a worker should know besides its lanes."""
+
+    workers: list[Process]
+    marks: list[Mark]
+    # Unless asked for it is None; as it is if there are none.
+    lease_end: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """What can be seen without taking a lock."""
 
     lanes: list[Lane]
-    lease_end: int | None
-    workers: list[Process]
-    marks: list[Mark]
+    beside: Beside
 
 
 class Turns:
@@ -70,15 +79,13 @@ class Turns:
         self.take: Callable[[Tx, list[Turn]], Sequence[TurnResult]] = self._take
         self.farewell: Callable[[Tx, list[Turn]], Sequence[None]] = self._farewell
 
-    def look(self) -> Look:
-        """Read whether a claim would find anything, and what else is new."""
-        with self._engine.database.reading() as tx:
-            return Look(
-                self._engine.lanes.all(tx),
-                tx.query(Q.next_lease_end, {})[0][0],
-                _processes(tx),
-                marked(tx, self._process.id),
-            )
+    def look(self, want: Want) -> Look | None:
+        """Read what is new; None if there is something to claim, which is the quickest to tell."""
+        engine = self._engine
+        if admissible(engine.lanes.seen(engine.database), want, engine.clock.now()):
+            return None
+        with engine.database.reading() as tx:
+            return Look(engine.lanes.all(tx), _beside(tx, self._process.id, leases=True))
 
     def marks(self) -> list[Mark]:
         """What this worker runs and somebody wants cancelled."""
@@ -119,26 +126,35 @@ class Turns:
         if turn.want is None:
             self._engine.hear(tx, self._notes(tx, settled))
             return TurnResult(settled, None)
-        workers = _processes(tx)
+        # With endings it is likely that there is more to come, and leases are looked for by themselves.
+        beside = _beside(tx, self._process.id, leases=not turn.endings)
+        lease_end = None if turn.endings else beside.lease_end or FOREVER
         recovered = recover(
             tx,
             now=now,
             lanes=engine.lanes,
             react=engine.react,
-            crashed=_verdicts(workers, self._process.id, turn.dead),
+            crashed=_verdicts(beside.workers, self._process.id, turn.dead),
             immortal=engine.registry.immortal,
             dead=turn.dead,
-            take_over=take_over,
+            take_over=take_over and (lease_end is None or lease_end <= now),
         )
         # Heard in the claim, which locks paces anyway: all of them at once, in one order.
         notes = self._notes(tx, settled)
-        taken = claim(tx, turn.want, now=now, lanes=engine.lanes, react=engine.react, notes=notes)
+        taken = claim(
+            *(tx, turn.want),
+            now=now,
+            lanes=engine.lanes,
+            react=engine.react,
+            notes=notes,
+            lease_end=None if recovered else lease_end,
+        )
         if taken.earlier:
             engine.ring_after(tx)
         if taken.jobs and not self._known:
             tx.query(Q.worker_is, asdict(self._process))
             tx.after_commit.append(self._now_known)
-        return TurnResult(settled, taken, recovered, marked(tx, self._process.id), workers)
+        return TurnResult(settled, taken, recovered, beside.marks, beside.workers)
 
     def _notes(self, tx: Tx, settled: Sequence[Ending | None]) -> list[Note]:
         """For paces: how their jobs went, and what else they were told in this process."""
@@ -172,8 +188,18 @@ def refused(ending: Ending, error: Exception) -> Ending:
     return ending.but(kind="failed", result=None, error=why, effects=(), watched=False)
 
 
-def _processes(tx: Tx) -> list[Process]:
-    return [Process(*row) for row in tx.query(Q.workers, {})]
+def _beside(tx: Tx, worker: int, *, leases: bool) -> Beside:
+    workers: list[Process] = []
+    marks: list[Mark] = []
+    lease_end: int | None = None
+    for what, number, text, *more in tx.query(Q.beside, {"worker": worker, "leases": leases}):
+        if what == "worker":
+            workers.append(Process(number, text, *more))
+        elif what == "mark":
+            marks.append((number, more[2], text))
+        else:
+            lease_end = number
+    return Beside(workers, marks, lease_end)
 
 
 def _verdicts(workers: Sequence[Process], me: int, dead: Sequence[int]) -> Verdict:

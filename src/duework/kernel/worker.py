@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from duework.clock import FOREVER, monotonic
@@ -259,10 +260,10 @@ class Worker:
         # Look before taking the write lock: a wake-up is only a hint.
         self._rung = False
         try:
-            look = await self._read(self._turns.look)
+            look = await self._read(partial(self._turns.look, want))
         except Error:
             return want
-        return want if self._worth_claiming(look, want) else None
+        return want if look is None or self._worth_claiming(look, want) else None
 
     def _want(self, free: dict[str, int]) -> Want:
         registry = self.engine.registry
@@ -291,16 +292,16 @@ class Worker:
 
     def _worth_claiming(self, look: Look, want: Want) -> bool:
         now = self.engine.clock.now()
-        self._learn(look.workers)
-        self._heed(look.marks)
+        self._learn(look.beside.workers)
+        self._heed(look.beside.marks)
         self._tell_unknown(look.lanes, want)
         times = [
             max(lane.head, lane.due)
             for lane in look.lanes
             if lane.head is not None and want.serves(lane.name)
         ]
-        if look.lease_end is not None:
-            times.append(max(look.lease_end, now + self._hold.ends_in()))
+        if (lease_end := look.beside.lease_end) is not None:
+            times.append(max(lease_end, now + self._hold.ends_in()))
         self._next_due = min((time for time in times if time > now), default=FOREVER)
         return bool(self._dead) or any(time <= now for time in times)
 
