@@ -8,7 +8,7 @@ come back by themselves, by whoever claims next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -80,10 +80,7 @@ def claim(
     notes: Sequence[Note] = (),
     lease_end: int | None = None,
 ) -> Claim:
-    """Take what is due, no more than there are free slots; paces first hear their notes.
-
-    Whoever knows when the first lease ends can say so.
-    """
+    """Take what is due, no more than there are free slots; paces first hear their notes."""
     everything = lanes.all(tx, now)
     open_lanes = admissible(everything, want, now)
     # Paces are locked before lanes, by everybody.
@@ -129,11 +126,7 @@ def claim(
     if fresh and (hungry or lease_end is not None):
         # Our own; and one that is busy comes back by itself for what it could not take.
         lease_end = min(lease_end or FOREVER, now + want.lease_ms)
-    next_due = _next_due(tx, everything, want, now, lease_end)
-    if any(lane.id in short for lane in admissible(everything, want, now)):
-        # A due job was passed over: a transaction that has not ended yet has it under lock, to
-        # claim it or for another reason, and nobody rings if that is undone.
-        next_due = min(next_due, now + SOON_MS)
+    next_due = _next_due(tx, everything, want, now, lease_end, short)
     return Claim(fresh, next_due, frozenset(hungry), paces.earlier)
 
 
@@ -239,9 +232,17 @@ def _drop_expired(
 
 
 def _next_due(
-    tx: Tx, everything: Sequence[Lane], want: Want, now: int, lease_end: int | None
+    tx: Tx,
+    everything: Sequence[Lane],
+    want: Want,
+    now: int,
+    lease_end: int | None,
+    short: Collection[int],
 ) -> int:
-    """When to look again if nobody rings: a job or a lane comes due, or a lease ends."""
+    """When to look again if nobody rings: a job or a lane comes due, or a lease ends.
+
+    `short` are lanes of which less was taken than was wanted.
+    """
     times = [
         max(lane.head, lane.due)
         for lane in everything
@@ -252,6 +253,10 @@ def _next_due(
         lease_end = tx.query(Q.next_lease_end, {})[0][0]
     if lease_end is not None:
         later.append(max(lease_end, now + 1))
+    if any(lane.id in short for lane in admissible(everything, want, now)):
+        # A due job was passed over: a transaction that has not ended yet has it under lock, to
+        # claim it or for another reason, and nobody rings if that is undone.
+        later.append(now + SOON_MS)
     return min(later, default=FOREVER)
 
 
