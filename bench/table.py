@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -92,20 +92,23 @@ def claims(record: Record) -> Iterator[tuple[str, bool]]:
             best = min(found, key=found.__getitem__)
             text = f"one enqueue at a time on {store}, in turn with theirs, ahead of every peer"
             yield f"{text} that fsyncs there (closest: {found[best]:.2f} × {best})", found[best] > 1
+    durable = [peer for peer in PEERS if peer.durability == FSYNC]
     for words, suffix in (("the call", "call_p50"), ("the return", "p50")):
-        theirs = _values(record, [f"{peer.slug}:{suffix}" for peer in PEERS])
-        for mine in _values(record, [f"start_other_{suffix}"]).values() if theirs else ():
-            best = min(theirs, key=theirs.__getitem__)
-            text = f"start, p50 from {words} of enqueue, {mine:.2f} ms, ahead of all"
-            yield (
-                f"{text} (best: {best.partition(':')[0]} {theirs[best]:.2f} ms)",
-                mine < theirs[best],
-            )
+        for whom, those in (("all", PEERS), ("every peer that fsyncs", durable)):
+            theirs = _values(record, {peer.name: f"{peer.slug}:{suffix}" for peer in those})
+            for mine in _values(record, {"": f"start_other_{suffix}"}).values() if theirs else ():
+                best = min(theirs, key=theirs.__getitem__)
+                text = f"start, p50 from {words} of enqueue, {mine:.2f} ms, ahead of {whom}"
+                yield f"{text} (best: {best} {theirs[best]:.2f} ms)", mine < theirs[best]
 
 
-def _values(record: Record, names: Sequence[str]) -> dict[str, float]:
+def _values(record: Record, names: Mapping[str, str]) -> dict[str, float]:
     samples = record.samples
-    return {name: statistics.median(samples[name]) for name in names if samples.get(name)}
+    return {
+        whose: statistics.median(samples[name])
+        for whose, name in names.items()
+        if samples.get(name)
+    }
 
 
 def _starts(record: Record, prefix: str) -> tuple[str, str]:
