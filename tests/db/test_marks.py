@@ -11,6 +11,11 @@ import apsw
 import pytest
 
 from duework import App
+from duework.db.database import Tx
+from duework.errors import DatabaseError
+from duework.kernel.job import LaneName
+from duework.kernel.lanes import Q
+from tests.support.groups import in_one_group
 
 
 class Fails:
@@ -60,6 +65,28 @@ def test_what_fails_around_its_commit_is_written_once(app: App, count: int, happ
     )
     assert sorted(row.number for row in found) == list(range(count + 1))
     assert {job.id for job in made} <= {row.id for row in found}
+
+
+@pytest.mark.parametrize("happens", [True, False], ids=["after it", "before it"])
+def test_a_job_that_was_refused_is_not_taken_for_the_mark(app: App, happens: bool) -> None:
+    def put(tx: Tx, tasks: list[str]) -> list[int]:
+        lane = app.engine.lanes.number(tx, LaneName("default", "note"))
+        drawn = [app.engine.ids.draw() for _ in tasks]
+        for job, task in zip(drawn, tasks, strict=True):
+            rest = (None, 1, 1, 0, "[]", 0, None, None, None, None, None)
+            tx.put(Q.insert_one, (job, lane, task, *rest))
+        return drawn
+
+    trigger = """create trigger refuses before insert on duework_job when new.task = 'refused'
+                 begin select raise(abort, 'no'); end"""
+    with app.transaction() as tx:
+        tx.write(trigger)
+    Fails(app, happens=happens)
+
+    good, refused = in_one_group(app.engine.writer, [(put, ["good"]), (put, ["refused"])])
+
+    assert isinstance(refused, DatabaseError)
+    assert [row.id for row in app.read("select id from duework_job where task = 'good'")] == good
 
 
 def test_a_single_job_is_its_own_mark(app: App) -> None:

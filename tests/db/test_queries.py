@@ -116,7 +116,7 @@ def test_overrides_must_fit_what_they_override(
 
     good = load("some_queries", "good")
 
-    assert (good.one.sqlite, good.one.postgres) == ("select :a", "select %(a)s::bigint")
+    assert (good.one.sqlite, good.one.postgres) == ("select +:a", "select %(a)s::bigint")
     assert (good.two.sqlite, good.two.postgres, good.two.names) == ("select 2", "select 2", ())
     with pytest.raises(UsageError, match="not there"):
         load("some_queries", "stray")

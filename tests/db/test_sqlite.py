@@ -16,7 +16,6 @@ import apsw
 import pytest
 
 from duework.db.database import Tx
-from duework.db.queries import Statement
 from duework.db.sqlite import SqliteDatabase, SqliteTx
 from duework.db.stdlib import StdlibTx
 from duework.errors import DatabaseError, Error, Gone, Unavailable, Unknown, UsageError
@@ -208,23 +207,6 @@ def test_the_pulse_goes_on_after_another_thread_dropped_the_connections(
 
     assert before not in pulses[1:], "a new connection is a reason to look"
     assert db.pulse() is not None
-
-
-def test_a_statement_with_a_limit_is_prepared_once(db: SqliteDatabase) -> None:
-    again: list[int] = []
-    # With a comment ahead, as all of the kernel's: without one, SQLite does not count it.
-    text = "-- Some.\ndelete from t where n in (select n from t order by n limit :wanted)"
-    statement = Statement("some", text, "", ("wanted",))
-    tx = db.begin()
-    connection_of(tx).trace_v2(
-        apsw.SQLITE_TRACE_PROFILE,
-        lambda event: again.append(event["stmt_status"]["SQLITE_STMTSTATUS_REPREPARE"]),
-    )
-    for wanted in range(1, 4):
-        tx.query(statement, {"wanted": wanted})
-    db.rollback()
-
-    assert again[:3] == [0, 0, 0]
 
 
 def test_what_follows_a_commit_does_not_make_it_an_error(db: SqliteDatabase) -> None:

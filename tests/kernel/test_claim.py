@@ -174,6 +174,25 @@ def test_the_end_of_a_lease_is_a_time_to_look_again(kernel: Kernel) -> None:
     assert kernel.claim_as(kernel.want("greet")).next_due == kernel.now + LEASE
 
 
+def test_a_lease_that_somebody_took_just_before_is_known_to_one_that_finds_nothing(
+    kernel: Kernel,
+) -> None:
+    kernel.enqueue(kernel.new())
+    kernel.claim("greet", worker=OTHER)
+
+    def verb(tx: Tx) -> claims.Claim:
+        # It had looked for leases before, when there was none.
+        return claims.claim(
+            *(tx, kernel.want("greet")),
+            now=kernel.now,
+            lanes=kernel.lanes,
+            react=kernel.react,
+            lease_end=FOREVER,
+        )
+
+    assert kernel.run(verb).next_due == kernel.now + LEASE
+
+
 def test_a_claim_says_which_pools_could_take_more(kernel: Kernel) -> None:
     kernel.enqueue(*[kernel.new() for _ in range(3)])
 

@@ -1,5 +1,6 @@
 """Rows that this worker cannot run: unknown, damaged, hostile. Others flow, nothing is executed."""
 
+import asyncio
 import itertools
 import pickle
 from collections.abc import Iterator
@@ -61,6 +62,35 @@ def test_jobs_of_an_unknown_task_stay_open_and_are_visible(harness: Harness) -> 
     assert (row.state, row.phase, row.fence, row.failures) == ("open", "ready", 0, 0)
     assert facts.count(UnknownTask("elsewhere")) == 1
     assert app.unknown_tasks() == ["elsewhere"]
+
+
+def test_an_unknown_task_is_told_though_another_is_due_and_full(harness: Harness) -> None:
+    app, facts = harness.app, list[Fact]()
+    app.on_fact(facts.append)
+
+    @app.task(concurrency=1)
+    async def narrow() -> None:
+        if not elsewhere_told():
+            elsewhere.enqueue()
+            await asyncio.sleep(0.05)
+
+    @app.task
+    async def elsewhere() -> None: ...
+
+    def elsewhere_told() -> bool:
+        return UnknownTask("elsewhere") in facts
+
+    narrow.enqueue_many([() for _ in range(3)])
+    del app.registry._tasks["elsewhere"]  # noqa: SLF001 - another process knows it
+    told: list[bool] = []
+
+    @narrow.settled
+    def after(tx: Any, job: Any, outcome: Any) -> None:
+        told.append(elsewhere_told())
+
+    harness.drain()
+
+    assert told[0], "while the first one ran, and two more were due"
 
 
 def test_a_worker_that_knows_the_task_runs_it_later(harness: Harness) -> None:

@@ -22,6 +22,7 @@ from duework.db.urls import open_database
 from duework.db.writer import Writer
 from duework.kernel.alarm import Alarm
 from duework.testing import Harness
+from tests.support.groups import in_one_group
 from tests.support.kernel import Kernel
 
 DEFERRED = (
@@ -35,39 +36,6 @@ def insert_children(tx: Tx, wanted: list[int]) -> Sequence[int]:
     for number in wanted:
         tx.write("insert into child (id, parent) values (:id, :parent)", id=number, parent=number)
     return wanted
-
-
-def in_one_group(writer: Writer, requests: Sequence[tuple[Any, list[Any]]]) -> list[Any]:
-    """Answers, or errors, of requests that the writer finds waiting together."""
-    answers: list[Any] = [None] * len(requests)
-    waiting, go = threading.Event(), threading.Event()
-
-    def hold(tx: Tx, items: list[Any]) -> list[Any]:
-        waiting.set()
-        go.wait(10)
-        return items
-
-    def ask(place: int, verb: Any, items: list[Any]) -> None:
-        try:
-            answers[place] = writer.call(verb, items)
-        except DatabaseError as error:
-            answers[place] = error
-
-    first = threading.Thread(target=writer.call, args=(hold, [None]))
-    first.start()
-    assert waiting.wait(10)
-    rest = [
-        threading.Thread(target=ask, args=(place, *request))
-        for place, request in enumerate(requests)
-    ]
-    for thread in rest:
-        thread.start()
-    while len(writer._waiting) < len(requests):  # noqa: SLF001 - that they do wait is the point
-        threading.Event().wait(0.001)
-    go.set()
-    for thread in [first, *rest]:
-        thread.join(20)
-    return answers
 
 
 def test_a_commit_that_is_refused_fails_the_offender_alone(kernel: Kernel) -> None:
@@ -85,6 +53,15 @@ def test_a_commit_that_is_refused_fails_the_offender_alone(kernel: Kernel) -> No
     assert answers[2] == [3]
     assert [row.id for row in kernel.read("select id from child order by id")] == [1, 3]
     assert kernel.writer.call(insert_children, [], patience=1) == []
+
+
+def test_what_a_verb_answers_alone_reaches_its_caller_whole(kernel: Kernel) -> None:
+    def count(tx: Tx, items: list[int]) -> list[int]:
+        return [len(items)]
+
+    answers = in_one_group(kernel.writer, [(count, []), (lambda tx, items: items, [5])])
+
+    assert answers == [[0], [5]]
 
 
 def test_an_effect_that_the_commit_refuses_fails_its_own_attempt(harness: Harness) -> None:

@@ -11,12 +11,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from duework import App
 from duework.clock import FOREVER
 from duework.db.queries import Statement
 from duework.kernel.lanes import Q
@@ -240,6 +243,27 @@ def test_no_statement_walks_through_the_table_with_statistics(crowded: Kernel) -
     analyse(crowded)
 
     assert all_walks(crowded) == {}
+
+
+def test_sqlite_plans_each_statement_once(tmp_path: Path) -> None:
+    again: list[int] = []
+    with closing(App(f"sqlite:///{tmp_path / 'work.db'}")) as app:
+        tx: Any = app.engine.database.begin()
+        tx.connection.trace_v2(
+            apsw.SQLITE_TRACE_PROFILE,
+            lambda event: again.append(event["stmt_status"]["SQLITE_STMTSTATUS_REPREPARE"]),
+        )
+        found: dict[str, list[int]] = {}
+        for name, values in (ONE | MANY).items():
+            # Without a comment ahead SQLite does not count it.
+            each = replace(statement(name), sqlite=f"-- {name}\n{statement(name).sqlite}")
+            for _ in range(3):
+                tx.query(each, values)
+            found[name] = again.copy()
+            again.clear()
+        app.engine.database.rollback()
+
+    assert {name: counts for name, counts in found.items() if any(counts)} == {}
 
 
 OF_A_BATCH = ["members", "open_members", "failed_members", "failed_in_order", "revive_plain"]

@@ -27,9 +27,13 @@ class Marks:
         # The job that is the mark of the last group, if one is.
         self._job: int | None = None
 
+    def begin(self) -> None:
+        """Another group: nothing is known of it yet."""
+        self._number += 1
+        self._job = None
+
     def leave(self, connection: apsw.Connection, job: int | None) -> None:
         """Mark the group that is about to be committed; with a job it is marked already."""
-        self._number += 1
         self._job = job
         if job is None:
             self._touch(connection)

@@ -1,7 +1,7 @@
 """Named SQL in files beside the Python that uses it.
 
 `jobs.sql` holds the text for both databases; `jobs.postgres.sql` holds overrides, each of which
-says why it differs. Parameters are written `:name` everywhere. SQLite takes them as they are;
+says why it differs. Parameters are written `:name` everywhere. SQLite gets `+:name`;
 for psycopg they are rewritten once, by a tokenizer that knows strings, quoted names, comments
 and the `::` cast. Two spellings let one text serve both databases where they differ in a clause:
 
@@ -59,6 +59,11 @@ def for_psycopg(sql: str) -> str:
     return _TOKEN.sub(swap, sql)
 
 
+def for_sqlite(sql: str) -> str:
+    """The same text with values that the planner cannot look at: it would plan anew for each."""
+    return _TOKEN.sub(lambda match: f"+{match[0]}" if match["name"] else match[0], sql)
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One named query: a text for each database and the order of its parameters.
@@ -87,7 +92,8 @@ def load(package: str, stem: str) -> SimpleNamespace:
         if not set(parameters(text)) <= set(parameters(other)):
             raise UsageError(f"{stem}.postgres.sql: {name} takes other parameters than {stem}.sql")
         statements[name] = Statement(
-            name, text if _has_code(text) else "", for_psycopg(other), parameters(text)
+            *(name, for_sqlite(text) if _has_code(text) else ""),
+            *(for_psycopg(other), parameters(text)),
         )
     return SimpleNamespace(**statements)
 

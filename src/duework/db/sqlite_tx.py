@@ -30,7 +30,7 @@ class SqliteTx:
         self.after_commit: list[Callable[[], None]] = []
         # A change of the schema touches no row that is counted.
         self.wrote = False
-        # The job that was put last.
+        # The job that was put last, if it is still there.
         self.job: int | None = None
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
@@ -61,12 +61,12 @@ class SqliteTx:
         return self.connection.total_changes() - before
 
     def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
-        self.job = values[0]
         try:
             self.connection.execute(statement.sqlite, values)
         except (apsw.Error, UnicodeError):
             with translated(self._on_full):
                 raise
+        self.job = values[0]
 
     def hint(self, word: str) -> None:
         """Nothing: a doorbell is rung after the commit."""
@@ -112,6 +112,7 @@ class SqliteTx:
                 yield
         except BaseException:
             del self.after_commit[mark:]
+            self.job = None
             # An interrupt or a full disk may have ended the whole transaction already.
             if not connection.in_transaction:
                 raise Retryable("the transaction was rolled back") from None

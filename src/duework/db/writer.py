@@ -406,6 +406,9 @@ def _run_together(tx: Tx, group: list[Request]) -> None:
         return
     for _, same in groupby(group, key=lambda request: id(request.verb)):
         requests = list(same)
+        if len(requests) == 1:
+            requests[0].value = requests[0].verb(tx, requests[0].items)
+            continue
         results = requests[0].verb(tx, [item for each in requests for item in each.items])
         start = 0
         for request in requests:

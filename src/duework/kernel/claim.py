@@ -97,18 +97,9 @@ def claim(
             hungry.add(pool)
         if wanted <= 0:
             continue
-        rows = tx.query(
-            Q.claim,
-            {
-                "until": now + want.lease_ms,
-                "worker": want.worker,
-                "lane": lane.id,
-                "head": lane.head,
-                "head_id": lane.head_id,
-                "now": paces.bound(lane),
-                "wanted": wanted,
-            },
-        )
+        place = {"lane": lane.id, "head": lane.head, "head_id": lane.head_id}
+        lease = {"until": now + want.lease_ms, "worker": want.worker}
+        rows = tx.query(Q.claim, {**place, **lease, "now": paces.bound(lane), "wanted": wanted})
         room.take(lane, pool, len(rows))
         if len(rows) < wanted:
             hungry.discard(pool)
@@ -123,7 +114,10 @@ def claim(
     # Behind the jobs that were taken there may be later ones.
     if paces.close() or short or kept is not taken:
         everything = lanes.all(tx, now)
-    if fresh and (hungry or lease_end is not None):
+    if not fresh:
+        # Perhaps because somebody else has just taken it.
+        lease_end = None
+    elif hungry or lease_end is not None:
         # Our own; and one that is busy comes back by itself for what it could not take.
         lease_end = min(lease_end or FOREVER, now + want.lease_ms)
     next_due = _next_due(tx, everything, want, now, lease_end, short)

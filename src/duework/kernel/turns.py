@@ -64,7 +64,8 @@ class Look:
     """What can be seen without taking a lock."""
 
     lanes: list[Lane]
-    beside: Beside
+    # None if there is something to claim, which finds out by itself.
+    beside: Beside | None = None
 
 
 class Turns:
@@ -79,11 +80,12 @@ class Turns:
         self.take: Callable[[Tx, list[Turn]], Sequence[TurnResult]] = self._take
         self.farewell: Callable[[Tx, list[Turn]], Sequence[None]] = self._farewell
 
-    def look(self, want: Want) -> Look | None:
-        """Read what is new; None if there is something to claim, which is the quickest to tell."""
+    def look(self, want: Want) -> Look:
+        """Read whether there is something to claim, which is the quickest to tell, and if not the rest."""
         engine = self._engine
-        if admissible(engine.lanes.seen(engine.database), want, engine.clock.now()):
-            return None
+        lanes = engine.lanes.seen(engine.database)
+        if admissible(lanes, want, engine.clock.now()):
+            return Look(lanes)
         with engine.database.reading() as tx:
             return Look(engine.lanes.all(tx), _beside(tx, self._process.id, leases=True))
 

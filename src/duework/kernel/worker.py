@@ -39,7 +39,7 @@ from duework.kernel.ledger import forget
 from duework.kernel.liveness import Process
 from duework.kernel.report import describe, said
 from duework.kernel.steps import Hold
-from duework.kernel.turns import Look, Mark, Turn, TurnResult, Turns, refused
+from duework.kernel.turns import Beside, Mark, Turn, TurnResult, Turns, refused
 
 T = TypeVar("T")
 
@@ -263,7 +263,8 @@ class Worker:
             look = await self._read(partial(self._turns.look, want))
         except Error:
             return want
-        return want if look is None or self._worth_claiming(look, want) else None
+        self._tell_unknown(look.lanes, want)
+        return want if self._worth_claiming(look.lanes, look.beside, want) else None
 
     def _want(self, free: dict[str, int]) -> Want:
         registry = self.engine.registry
@@ -290,18 +291,19 @@ class Worker:
             return function()
         return await asyncio.to_thread(function)
 
-    def _worth_claiming(self, look: Look, want: Want) -> bool:
+    def _worth_claiming(self, lanes: list[Lane], beside: Beside | None, want: Want) -> bool:
+        if beside is None:
+            return True
         now = self.engine.clock.now()
-        self._learn(look.beside.workers)
-        self._heed(look.beside.marks)
-        self._tell_unknown(look.lanes, want)
+        self._learn(beside.workers)
+        self._heed(beside.marks)
         times = [
             max(lane.head, lane.due)
-            for lane in look.lanes
+            for lane in lanes
             if lane.head is not None and want.serves(lane.name)
         ]
-        if (lease_end := look.beside.lease_end) is not None:
-            times.append(max(lease_end, now + self._hold.ends_in()))
+        if beside.lease_end is not None:
+            times.append(max(beside.lease_end, now + self._hold.ends_in()))
         self._next_due = min((time for time in times if time > now), default=FOREVER)
         return bool(self._dead) or any(time <= now for time in times)
 

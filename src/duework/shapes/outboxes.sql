@@ -99,12 +99,10 @@ where id = :id
 
 -- name: hold
 -- The other side asked us to slow down: none of its lanes admits anything before then, whatever a pace
--- that they waited for hears meanwhile.
-update duework_lane
+-- that they waited for hears meanwhile. Another task may have very many lanes.
+update duework_lane indexed by duework_lane_task
 set due = :until, pace = null
-where id in (select id from duework_lane
-             where task in (:submit, :poll) and due < :until
-             order by id /*+ for update */)
+where task in (:submit, :poll) and due < :until
 
 -- name: to_look_at
 select o.id, o.state, o.job, j.state
