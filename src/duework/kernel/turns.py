@@ -151,6 +151,9 @@ class Turns:
             notes=notes,
             lease_end=None if recovered else lease_end,
         )
+        if not taken.jobs:
+            # Perhaps somebody was quicker: who that is, and how to see it die, is known only now.
+            beside = _beside(tx, self._process.id, leases=False)
         if taken.earlier:
             engine.ring_after(tx)
         if taken.jobs and not self._known:
