@@ -174,6 +174,14 @@ def test_the_end_of_a_lease_is_a_time_to_look_again(kernel: Kernel) -> None:
     assert kernel.claim_as(kernel.want("greet")).next_due == kernel.now + LEASE
 
 
+def test_a_lease_that_is_over_and_left_alone_is_no_reason_to_look_at_once(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new())
+    kernel.claim("greet", worker=OTHER)
+    kernel.now += LEASE
+
+    assert kernel.claim_as(kernel.want("greet")).next_due == kernel.now + claims.SOON_MS
+
+
 def test_a_lease_that_somebody_took_just_before_is_known_to_one_that_finds_nothing(
     kernel: Kernel,
 ) -> None:

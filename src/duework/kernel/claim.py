@@ -246,7 +246,8 @@ def _next_due(
     if lease_end is None:
         lease_end = tx.query(Q.next_lease_end, {})[0][0]
     if lease_end is not None:
-        later.append(max(lease_end, now + 1))
+        # One that is over was left alone for a reason, which will not be gone at once.
+        later.append(lease_end if lease_end > now else now + SOON_MS)
     if any(lane.id in short for lane in admissible(everything, want, now)):
         # A due job was passed over: a transaction that has not ended yet has it under lock, to
         # claim it or for another reason, and nobody rings if that is undone.
