@@ -102,7 +102,7 @@ def _no_limit() -> Any:
 
 def _too_early() -> Any:
     """What is put off may be claimed at once."""
-    text = _changed(Q.claim, "due <= :now", "due <= :now + 600")
+    text = _changed(Q.claim, "due <= +:now", "due <= +:now + 600")
     return mock.patch.object(Q, "claim", text)
 
 
