@@ -82,7 +82,8 @@ def _planted(result: Result, name: str, url: str | None) -> bool:
         this.load(0.02)
         first, _ = this.start(), this.start()
         this.begun()
-        for _ in range(4):
+        # Whether it has something in hand whenever it is stopped is a matter of luck.
+        for _ in range(12):
             this.stop(first, 2.5 * LEASE_MS / 1000)
             time.sleep(2.6 * LEASE_MS / 1000)
             this.wake(everybody=True)
