@@ -89,6 +89,33 @@ def test_a_job_that_was_refused_is_not_taken_for_the_mark(app: App, happens: boo
     assert [row.id for row in app.read("select id from duework_job where task = 'good'")] == good
 
 
+def test_the_job_of_another_process_is_not_taken_for_the_mark(app: App) -> None:
+    @app.task(name="other")
+    def note(number: int) -> None: ...
+
+    taken = note.enqueue(0).id
+    draw = app.engine.ids.draw
+
+    class Meets(Fails):
+        def execute(self, sql: str, *values: Any) -> Any:
+            if sql == "commit":
+                # It was undone, and now that of the other process is written under its id.
+                self._real.execute("rollback")
+                self._real.execute("update duework_job set id = ? where id = ?", (job, taken))
+                raise apsw.IOError("it is said to have failed")
+            return self._real.execute(sql, *values)
+
+    Meets(app, happens=False)
+    job = draw()
+    first = iter([job])
+    app.engine.ids.draw = lambda: next(first, None) or draw()  # type: ignore[method-assign]
+
+    note.enqueue(1)
+
+    found = app.read("select payload ->> 'number' as number from duework_job where task = 'other'")
+    assert sorted(row.number for row in found) == [0, 1]
+
+
 def test_a_single_job_is_its_own_mark(app: App) -> None:
     note = app.task(name="other")(lambda: None)
     note.enqueue()

@@ -10,7 +10,7 @@ from duework.kernel import claim as claims
 from duework.kernel import lanes
 from duework.kernel.claim import Want
 from duework.kernel.job import Claimed
-from tests.support.kernel import LEASE, ME, OTHER, Kernel
+from tests.support.kernel import LEASE, ME, OTHER, START, Kernel
 
 
 def test_a_claim_moves_due_to_the_end_of_the_lease_and_raises_the_fence(kernel: Kernel) -> None:
@@ -266,6 +266,20 @@ def test_a_job_that_comes_before_what_was_looked_at_is_taken_within_a_second(
         kernel.now += 100
 
     assert early in found
+
+
+@pytest.mark.usefixtures("many_dead")
+def test_a_job_that_comes_before_what_was_looked_at_is_not_slept_through(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new())
+    kernel.claim("greet", free=1)
+    kernel.enqueue(kernel.new(at=kernel.now - 60_000), kernel.new(at=kernel.now + 3_600_000))
+
+    times = []
+    while not (claim := kernel.claim_as(kernel.want("greet"))).jobs:
+        kernel.now = claim.next_due
+        times.append(kernel.now - START)
+
+    assert [time for time in times if time > lanes.FLOOR_MS] == []
 
 
 @pytest.mark.usefixtures("many_dead")

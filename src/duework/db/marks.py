@@ -14,7 +14,11 @@ import apsw
 _TOUCH = """insert into duework_mark (process, number) values (?, ?)
             on conflict (process) do update set number = excluded.number"""
 _MARK = "select 1 from duework_mark where process = ? and number = ?"
-_JOB = "select 1 from duework_job where id = ?"
+# Ids of two processes may meet; their payloads too are another matter.
+_JOB = "select 1 from duework_job where id = ? and checksum = ?"
+
+# Its id and its checksum.
+Job = tuple[int, int]
 
 
 class Marks:
@@ -25,14 +29,14 @@ class Marks:
         self._number = 0
         self._left = False
         # The job that is the mark of the last group, if one is.
-        self._job: int | None = None
+        self._job: Job | None = None
 
     def begin(self) -> None:
         """Another group: nothing is known of it yet."""
         self._number += 1
         self._job = None
 
-    def leave(self, connection: apsw.Connection, job: int | None) -> None:
+    def leave(self, connection: apsw.Connection, job: Job | None) -> None:
         """Mark the group that is about to be committed; with a job it is marked already."""
         self._job = job
         if job is None:
@@ -40,7 +44,8 @@ class Marks:
 
     def found(self, connection: apsw.Connection) -> bool:
         """Whether the last group happened. Writes: that seals what its commit left in the log."""
-        what = (_MARK, (self._process, self._number)) if self._job is None else (_JOB, (self._job,))
+        mark = (self._process, self._number)
+        what = (_MARK, mark) if self._job is None else (_JOB, self._job)
         found = connection.execute(*what).fetchone() is not None
         self._number += 1
         self._touch(connection)

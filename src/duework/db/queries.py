@@ -3,10 +3,11 @@
 `jobs.sql` holds the text for both databases; `jobs.postgres.sql` holds overrides, each of which
 says why it differs. Parameters are written `:name` everywhere. SQLite gets `+:name`;
 for psycopg they are rewritten once, by a tokenizer that knows strings, quoted names, comments
-and the `::` cast. Two spellings let one text serve both databases where they differ in a clause:
+and the `::` cast. Three spellings let one text serve both databases where they differ in a clause:
 
     in (select value from json_each(:ids))     a list; PostgreSQL gets `= any(:ids)`
     /*+ for update skip locked */              a clause for PostgreSQL, a comment for SQLite
+    /*= indexed by duework_lane_task */        a clause for SQLite, a comment for PostgreSQL
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _WORDS = re.compile(_TOKEN.pattern + r"|;|(?P<word>[A-Za-z_]\w*)", re.VERBOSE | 
 _BODIES = {"trigger", "function", "procedure"}
 _LIST = re.compile(r"in \(select value from json_each\((:\w+)\)\)")
 _CLAUSE = re.compile(r"/\*\+(.*?)\*/", re.DOTALL)
+_SQLITE_CLAUSE = re.compile(r"/\*=(.*?)\*/", re.DOTALL)
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
@@ -61,7 +63,8 @@ def for_psycopg(sql: str) -> str:
 
 def for_sqlite(sql: str) -> str:
     """The same text with values that the planner cannot look at: it would plan anew for each."""
-    return _TOKEN.sub(lambda match: f"+{match[0]}" if match["name"] else match[0], sql)
+    own = _SQLITE_CLAUSE.sub(r"\1", sql)
+    return _TOKEN.sub(lambda match: f"+{match[0]}" if match["name"] else match[0], own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ class SqliteTx:
         self.after_commit: list[Callable[[], None]] = []
         # A change of the schema touches no row that is counted.
         self.wrote = False
-        # The job that was put last, if it is still there.
-        self.job: int | None = None
+        # Id and checksum of the job that was put last, if it is still there.
+        self.job: tuple[int, int] | None = None
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
         # With no text it is something that only a server needs to be told.
@@ -66,7 +66,7 @@ class SqliteTx:
         except (apsw.Error, UnicodeError):
             with translated(self._on_full):
                 raise
-        self.job = values[0]
+        self.job = values[0], values[statement.names.index("checksum")]
 
     def hint(self, word: str) -> None:
         """Nothing: a doorbell is rung after the commit."""

@@ -81,7 +81,7 @@ where worker is not null and due between 0 and :forever and coalesce(batch, 0) =
 -- name: members
 -- One page of a batch's jobs, newest first.
 select id
-from duework_job
+from duework_job /*= indexed by duework_job_batch */
 where batch = :batch and batch is not null and id < :before
   and (:phase = '' or :phase = state or :phase = case
         when state <> 'open' then state
@@ -111,7 +111,7 @@ limit :wanted
 -- name: open_members
 -- What is left to cancel, from the oldest on.
 select id
-from duework_job
+from duework_job /*= indexed by duework_job_batch */
 where batch = :batch and batch is not null and id > :after and state = 'open'
 order by batch, id
 limit :wanted

@@ -121,7 +121,9 @@ def claim(
         # Our own; and one that is busy comes back by itself for what it could not take.
         lease_end = min(lease_end or FOREVER, now + want.lease_ms)
     next_due = _next_due(tx, everything, want, now, lease_end, short)
-    return Claim(fresh, next_due, frozenset(hungry), paces.earlier)
+    return Claim(
+        fresh, min(next_due, max(lanes.certain_until, now + 1)), frozenset(hungry), paces.earlier
+    )
 
 
 def admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:

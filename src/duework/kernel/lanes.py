@@ -94,6 +94,11 @@ class Lanes:
             self._floors.update((lane.id, (lane.head or 0, lane.head_id)) for lane in ready)
         return found
 
+    @property
+    def certain_until(self) -> int:
+        """When to look again for jobs that may lie before a floor."""
+        return self._floors_until if self._floors else FOREVER
+
     def seen(self, database: Database) -> list[Lane]:
         """The same as they are now, without a transaction."""
         return _looked(database.ask, {})

@@ -100,9 +100,11 @@ where id = :id
 -- name: hold
 -- The other side asked us to slow down: none of its lanes admits anything before then, whatever a pace
 -- that they waited for hears meanwhile. Another task may have very many lanes.
-update duework_lane indexed by duework_lane_task
+update duework_lane
 set due = :until, pace = null
-where task in (:submit, :poll) and due < :until
+where id in (select id from duework_lane /*= indexed by duework_lane_task */
+             where task in (:submit, :poll) and due < :until
+             order by id /*+ for update */)
 
 -- name: to_look_at
 select o.id, o.state, o.job, j.state
