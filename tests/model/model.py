@@ -251,7 +251,9 @@ class Model:
             for name, lane in self.lanes.items()
             if name[1] in tasks and (head := self._head(name)) is not None
         ]
-        leases = [max(row["due"], self.now + 1) for row in self.jobs.values() if row["worker"]]
+        ends = [row["due"] for row in self.jobs.values() if row["worker"]]
+        # What is over was left alone, and is looked for again soon.
+        leases = [end if end > self.now else self.now + 100 for end in sorted(ends)[:1]]
         later = min([when for when in heads if when > self.now] + leases, default=FOREVER)
         # Where slots or limits ran out, it is their end that says when to look again; and where a
         # lane is still due because a job that came too late made room, the claim asks for more.
