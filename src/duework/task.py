@@ -128,6 +128,9 @@ class Using(Generic[P, R]):
     def _new(self, now: int, payloads: Iterable[str]) -> list[NewJob]:
         """The jobs of these payloads, all by the same options."""
         options = self._options
+        if options is _PLAIN:
+            lane = self._lane()
+            return [NewJob(lane, payload, now) for payload in payloads]
         at = planned(now, options.delay, options.at)
         once = None
         if options.once is not None:
