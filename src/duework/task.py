@@ -120,10 +120,7 @@ class Using(Generic[P, R]):
         return self._new(now, [encode(call, {}) for call in found])
 
     def _new_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:
-        payload = self._task.definition.arguments.encode(args, kwargs)
-        if self._options is _PLAIN:
-            return NewJob(self._lane(), payload, now)
-        return self._new(now, [payload])[0]
+        return self._new(now, [self._task.definition.arguments.encode(args, kwargs)])[0]
 
     def _new(self, now: int, payloads: Iterable[str]) -> list[NewJob]:
         """The jobs of these payloads, all by the same options."""

@@ -401,9 +401,6 @@ def _admitted(group: list[Request], short: str) -> list[Request]:
 
 
 def _run_together(tx: Tx, group: list[Request]) -> None:
-    if len(group) == 1:
-        group[0].value = group[0].verb(tx, group[0].items)
-        return
     for _, same in groupby(group, key=lambda request: id(request.verb)):
         requests = list(same)
         if len(requests) == 1:

@@ -29,8 +29,8 @@ class Transaction:
 
     def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> Enqueued:
         """Enqueue a task, or `task.using(…)`, in this transaction."""
-        self._engine.steps.steady()
-        job = task.using()._new_job(args, kwargs, self._engine.clock.now())  # noqa: SLF001 - ours
+        now = self._engine.steps.steady()
+        job = task.using()._new_job(args, kwargs, now)  # noqa: SLF001 - ours
         return self._engine.enqueue(self._tx, [job])[0]
 
     def batch(self, task: Any, items: Iterable[Any], /, **options: Any) -> Enqueued:

@@ -55,7 +55,7 @@ class Beside:
 
     workers: list[Process]
     marks: list[Mark]
-    # Unless asked for it is None; as it is if there are none.
+    # None also where it was not asked for.
     lease_end: int | None
 
 
@@ -115,9 +115,8 @@ class Turns:
         # Again, since it may have waited for this: no lease may be given, or written off, by a clock
         # that was set meanwhile.
         steps = engine.steps.last
-        engine.steps.steady()
+        now = engine.steps.steady()
         take_over = turn.take_over and engine.steps.last == steps
-        now = engine.clock.now()
         settled = settle(tx, turn.endings, now=now, lanes=engine.lanes, react=engine.react)
         if turn.excused:
             excuse(tx, turn.excused)

@@ -264,7 +264,8 @@ class Worker:
         except Error:
             return want
         self._tell_unknown(look.lanes, want)
-        return want if self._worth_claiming(look.lanes, look.beside, want) else None
+        at_once = look.beside is None or self._worth_claiming(look.lanes, look.beside, want)
+        return want if at_once else None
 
     def _want(self, free: dict[str, int]) -> Want:
         registry = self.engine.registry
@@ -291,9 +292,7 @@ class Worker:
             return function()
         return await asyncio.to_thread(function)
 
-    def _worth_claiming(self, lanes: list[Lane], beside: Beside | None, want: Want) -> bool:
-        if beside is None:
-            return True
+    def _worth_claiming(self, lanes: list[Lane], beside: Beside, want: Want) -> bool:
         now = self.engine.clock.now()
         self._learn(beside.workers)
         self._heed(beside.marks)
