@@ -68,19 +68,22 @@ def _other(bed: Bed, url: str, jobs: int) -> list[Wait]:
     return told
 
 
-def same(jobs: int) -> list[Wait]:
-    """Enqueue by `aenqueue` in the event loop that runs the worker."""
-    return asyncio.run(_same_loop(jobs))
+def same(jobs: int, gap: tuple[float, float] = GAP, before: int = 0) -> list[Wait]:
+    """Enqueue by `aenqueue` in the event loop that runs the worker, after so many other jobs."""
+    return asyncio.run(_same_loop(jobs, gap, before))
 
 
-async def _same_loop(jobs: int) -> list[Wait]:
-    from bench.tasks import app, marks, stamp, stamped
+async def _same_loop(jobs: int, gap: tuple[float, float], before: int) -> list[Wait]:
+    from bench.tasks import app, counted, marks, noop, stamp, stamped
 
     assert marks is not None
     found: list[Wait] = []
     async with app.running():
+        await noop.aenqueue_many([(number,) for number in range(before)])
+        while counted() < before:  # noqa: ASYNC110 - jobs that count tell nobody
+            await asyncio.sleep(0.01)
         for number in range(jobs):
-            await asyncio.sleep(random.uniform(*GAP))
+            await asyncio.sleep(random.uniform(*gap))
             stamped.clear()
             called = monotonic()
             await stamp.aenqueue(number)

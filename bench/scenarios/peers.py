@@ -21,12 +21,16 @@ from bench.bed import ROOT, Bed, Missing, ScenarioFailed, until, worker_env
 from bench.figures import Figure, percentile
 from bench.install import install, python, redis_server
 from bench.marks import Marks
+from bench.peers.protocol import GAP
 from bench.redis import Redis, serving
 from bench.scenarios.enqueue import single
+from bench.scenarios.latency import same
 
 WITHIN = 120.0
 # Where both wait for the disk, their single enqueues and ours take turns, so often.
 TURNS = 4
+# As many as a peer has drained, so that a new file's log has grown to its size.
+BEFORE = 3000
 FSYNC = "fsync"
 REDIS = "AOF, 1 s"
 
@@ -100,6 +104,7 @@ class PeerScenario:
             Figure(f"{slug}:p50", f"{name}: enqueue → start, p50", "ms"),
             Figure(f"{slug}:p99", f"{name}: enqueue → start, p99", "ms"),
             Figure(f"{slug}:call_p50", f"{name}: call of enqueue → start, p50", "ms"),
+            Figure(f"{slug}:ours_call_p50", f"{name}: the same with ours, a moment later", "ms"),
         )
 
     def sample(self, bed: Bed) -> dict[str, float]:
@@ -178,7 +183,16 @@ class Store:
             "p50": percentile(returned, 0.5),
             "p99": percentile(returned, 0.99),
             "call_p50": percentile(called, 0.5),
+            "ours_call_p50": self._our_start(bed),
         }
+
+    def _our_start(self, bed: Bed) -> float:
+        """From the call to the start, as they were asked: in one process, which they cannot."""
+        url, marks = bed.sqlite(), bed.marks(self._probes)
+        env = worker_env(url, marks, concurrency=100)
+        found = bed.child(same, env=env, jobs=self._probes, gap=GAP, before=BEFORE)
+        bed.drop(url)
+        return percentile([called for called, _ in found], 0.5)
 
     def _in_turn(self, jobs: int, bed: Bed) -> dict[str, float]:
         """One job a call, theirs and ours on a database of the same kind."""
