@@ -21,10 +21,10 @@ import apsw
 
 from duework import App
 from duework.clock import SystemClock
-from duework.db.answer import tell
 from duework.db.database import Retryable, Tx
+from duework.db.requests import Request, requested
 from duework.db.sqlite import SqliteDatabase
-from duework.db.writer import Request, Writer, _backoff, requested
+from duework.db.writer import Writer, _backoff
 from duework.errors import Unavailable, UsageError
 from duework.ids import Ids
 from duework.kernel.alarm import Alarm
@@ -184,15 +184,16 @@ class SimWriter(Writer):
         while self._waiting:
             await asyncio.sleep(self._world.delay())
             group, tries = self._take(), 0
+            self._along = self._beside(group)
             while group and not self._attempt(group):
-                tell([each for each in group if each.error is not None])
+                self._tell([each for each in group if each.error is not None])
                 group = [each for each in group if each.error is None]
-                tell(self._overdue())
+                self._tell(self._overdue())
                 tries += 1
                 await asyncio.sleep(_backoff(tries))
             # It has happened, and nobody knows yet.
             await asyncio.sleep(self._world.delay())
-            tell(group)
+            self._tell(group)
         self._serving = False
 
     def call_within(self, verb: Any, items: list[Any], seconds: float) -> Sequence[Any]:

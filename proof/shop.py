@@ -8,6 +8,7 @@ file system and the n-th write are the same in every run, and a fault can be put
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import shutil
@@ -17,10 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 from duework import App, Run
 from duework.clock import FOREVER, VirtualClock
+from duework.db.requests import Errand
 from duework.kernel import liveness
 from duework.kernel.claim import Want
 from duework.kernel.host import WorkerHost
@@ -128,6 +130,13 @@ class Shop:
         ]
 
 
+class AtOnce:
+    """An event loop of somebody who is at it already."""
+
+    def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> None:
+        callback(*args)
+
+
 class Hand:
     """A worker's turns, taken one after the other in the caller's thread."""
 
@@ -151,8 +160,7 @@ class Hand:
         want = None
         dead: tuple[int, ...] = ()
         if claim:
-            registry = self._engine.registry
-            want = Want(self.id, 15_000, registry.pools(), {"thread": 10}, alone=1)
+            want = self._want()
             with self._engine.database.reading() as tx:
                 workers = [Process(*row) for row in tx.query(Q.workers, {})]
             dead = tuple(
@@ -163,6 +171,26 @@ class Hand:
         turn = Turn(list(endings), want, take_over=True, dead=dead)
         writer = self._engine.writer
         return writer.call(self._turns.take, [turn], patience=self.patience, first=True)[0]
+
+    def _want(self) -> Want:
+        return Want(self.id, 15_000, self._engine.registry.pools(), {"thread": 10}, alone=1)
+
+    def stand_by(self) -> list[Claimed]:
+        """Leave a claim with the writer, as a worker that sleeps does; what it takes will be listed."""
+        taken: list[Claimed] = []
+
+        def answered(errand: Errand) -> None:
+            taken.extend(job for claim in errand.value or () for job in claim.jobs)
+
+        errand = Errand(
+            *(self._turns.grab, [self._want()], None),
+            essential=False,
+            loop=cast("asyncio.AbstractEventLoop", AtOnce()),
+            beside=lambda request: request.verb is self._engine.enqueue,
+            then=answered,
+        )
+        self._engine.writer.leave(errand)
+        return taken
 
     def attempt(self, job: Claimed) -> Ending:
         """Run one job, as a pool would, and say how it ended."""
@@ -178,6 +206,14 @@ class Hand:
             error = raised
         self._ledger.finish(place)
         return self._runner.conclude(attempt, value, error, now)
+
+    def carry_on(self, jobs: Sequence[Claimed], acked: Ack) -> None:
+        """Run what was claimed by the way, and settle it."""
+        ended = [self.attempt(job) for job in jobs]
+        result = self.turn(ended, claim=False)
+        for ending, written in zip(ended, result.settled, strict=True):
+            if written is not None:
+                acked("settled", ending.id, ending.fence, written.kind)
 
     def work(self, acked: Ack = silent) -> None:
         """Until nothing is left; if a turn fails it raises, and may be called again."""

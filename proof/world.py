@@ -24,6 +24,7 @@ from duework.db import sqlite, sqlite_tx, writer
 from duework.db.notices import Notices
 from duework.errors import Error, Unavailable, Unknown
 from duework.kernel import alarm, attempts, host, keeper, liveness, settle, worker
+from duework.kernel.standby import Standby
 from duework.kernel.verify import verify
 from proof import tasks
 from proof.check import check
@@ -97,6 +98,8 @@ def simulated(loop: SimLoop, world: World, runtime: Path) -> Iterator[None]:
             stack.enter_context(mock.patch.object(module, "monotonic", loop.time))
         stack.enter_context(mock.patch.object(worker, "secrets", _Drawn(world.rng)))
         stack.enter_context(mock.patch.object(worker, "Keeper", SimKeeper))
+        # Everybody shares one loop, in which somebody is always at work.
+        stack.enter_context(mock.patch.object(Standby, "_asleep", return_value=True))
         stack.enter_context(mock.patch.object(worker, "Alarm", SimAlarm))
         stack.enter_context(mock.patch.object(alarm, "TICK_SECONDS", 1.0))
         stack.enter_context(mock.patch.object(Notices, "of", return_value=None))

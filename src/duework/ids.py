@@ -29,16 +29,17 @@ class Ids:
         self._last = 0
         self._lock = threading.Lock()
 
-    def draw(self) -> int:
-        return self.draw_many(1).start
-
-    def draw_many(self, count: int) -> range:
-        """So many at once, which follow each other."""
+    def draw(self, count: int = 1) -> int:
+        """The first of so many that follow each other."""
         with self._lock:
             fresh = (self._now() - _EPOCH) << _BITS
             later = fresh >> _BITS > self._last >> _BITS
             first = fresh + self._random(_START) if later else self._last + 1
             self._last = first + count - 1
+        return first
+
+    def draw_many(self, count: int) -> range:
+        first = self.draw(count)
         return range(first, first + count)
 
     def scatter(self) -> None:

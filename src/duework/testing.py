@@ -28,7 +28,8 @@ from duework.app import App
 from duework.clock import VirtualClock
 from duework.db.database import Database, Tx
 from duework.db.queries import Statement
-from duework.db.writer import Request, Writer
+from duework.db.requests import Request
+from duework.db.writer import Writer
 from duework.durations import Duration, Moment, milliseconds, moment
 from duework.handles import Job
 from duework.kernel.engine import Engine
@@ -308,7 +309,9 @@ class Fuse:
         self.blown = False
         self.kind = real.kind
         self.url = real.url
-        self.crowded = False
+
+    def crowded(self) -> bool:
+        return False
 
     async def wait(self) -> None:
         while not self.blown:  # noqa: ASYNC110 - it blows in another thread

@@ -59,13 +59,15 @@ BORDERS = {
     "db/postgres_tx.py": 1,  # undone, raised again
     "db/sqlite_tx.py": 1,  # undone, raised again
     "db/stdlib.py": 1,  # undone, raised again
-    "db/writer.py": 5,  # whose request it was, is found by running them singly; callbacks
+    "db/requests.py": 1,  # whose request it was
+    "db/writer.py": 4,  # whose request it was, is found by running them singly; callbacks
     "kernel/attempts.py": 1,  # what a task gave back
     "kernel/coroutines.py": 2,  # a task, in the event loop, and what is thrown into it
     "kernel/engine.py": 1,  # a hook of the user's
     "kernel/isolate.py": 2,  # a task and its module, in its own process
     "kernel/pools.py": 1,  # a task, in a thread
     "kernel/report.py": 1,  # an error whose text cannot be had
+    "kernel/standby.py": 1,  # raised again
     "kernel/tasks.py": 1,  # annotations that cannot be read
     "kernel/worker.py": 2,  # a turn that failed for whatever reason
     "shapes/object_cell.py": 1,  # a method of an object

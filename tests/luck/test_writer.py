@@ -1,6 +1,7 @@
 """The writer outlives what its callers do to it, and only the offender pays."""
 
 import asyncio
+import contextlib
 import logging
 import signal
 import sqlite3
@@ -427,6 +428,39 @@ NUMBERS = {
     "sqlite": "select payload ->> 'number' as number from duework_job",
     "postgres": "select (payload::json ->> 'number')::bigint as number from duework_job",
 }
+
+
+@interrupted
+def test_a_signal_that_raises_inside_an_enqueue_costs_a_sleeping_worker_nothing(
+    url: str, alarm_after: Callable[[float], object]
+) -> None:
+    app = App(url)
+
+    @app.task
+    async def note(number: int) -> None: ...
+
+    worker = app.worker()
+    working = threading.Thread(target=lambda: asyncio.run(worker.run()), daemon=True)
+    working.start()
+    for number in range(1, 60):
+        # Time for the worker to go to sleep.
+        time.sleep(0.005)
+        with contextlib.suppress(KeyboardInterrupt, DatabaseError):
+            alarm_after(0.00002 * number)
+            note.enqueue(number)
+            alarm_after(0)
+        alarm_after(0)
+    last = note.enqueue(0)
+    last.wait("10s")
+    deadline = time.monotonic() + 5
+    while app.jobs(task="note", phase="running") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    worker.stop(0)
+    working.join(10)
+
+    assert not working.is_alive()
+    assert {(job.state, job.fence) for job in app.jobs(task="note", limit=100)} == {("done", 1)}
+    app.close()
 
 
 def test_a_process_that_ended_leaves_no_mark_behind(url: str) -> None:

@@ -30,6 +30,16 @@ class Waiting(msgspec.Struct, eq=False, kw_only=True):
             raise self.error
         return self.value
 
+    def resolve(self) -> None:
+        """Called in the event loop that waits."""
+        future = self.future
+        if future is None or future.done():
+            return
+        if self.error is not None:
+            future.set_exception(self.error)
+        else:
+            future.set_result(self.value)
+
 
 def tell(answered: Sequence[Waiting]) -> None:
     """Wake whoever waits; each event loop once for all that it waits for."""
@@ -49,10 +59,4 @@ def tell(answered: Sequence[Waiting]) -> None:
 
 def _resolve(waiting: Sequence[Waiting]) -> None:
     for each in waiting:
-        future = each.future
-        if future is None or future.done():
-            continue
-        if each.error is not None:
-            future.set_exception(each.error)
-        else:
-            future.set_result(each.value)
+        each.resolve()

@@ -96,9 +96,8 @@ class Database(Protocol):
     kind: str
     url: str
 
-    @property
     def crowded(self) -> bool:
-        """Whether other processes write too, so that ours should leave them a gap after a commit."""
+        """Whether other processes write too, so that the writer should leave them a gap."""
         ...
 
     def begin(self) -> Tx:
@@ -193,13 +192,9 @@ def check_values(sql: str, values: Values) -> None:
         raise UsageError(f"the query has no {', '.join(':' + n for n in sorted(extra))}")
 
 
-def pid() -> int:
-    """This process, also after a fork; asking the system each time costs more than a whole call."""
-    return _pid()[0]
-
-
 @lru_cache(maxsize=1)
-def _pid() -> list[int]:
+def here() -> list[int]:
+    """The number of this process, and of no other after a fork: asking the system takes longer."""
     number = [os.getpid()]
     os.register_at_fork(after_in_child=lambda: number.__setitem__(0, os.getpid()))
     return number

@@ -1,7 +1,7 @@
 """Marks that groups leave in a SQLite file, by which a commit that failed can be looked for.
 
-Each process has one row with the number of its last group. A group that consists of one new job
-needs none: if the job is there, the group happened.
+Each process has one row with the number of its last group. A group that consists of one new job, claimed
+or not, needs none: if the job is there, the group happened.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ _TOUCH = """insert into duework_mark (process, number) values (?, ?)
 _MARK = "select 1 from duework_mark where process = ? and number = ?"
 # Ids of two processes may meet; their payloads too are another matter.
 _JOB = "select 1 from duework_job where id = ? and checksum = ?"
+_HELD = _JOB + " and worker is not null"
 
 # Its id and its checksum.
 Job = tuple[int, int]
@@ -36,8 +37,11 @@ class Marks:
         self._number += 1
         self._job = None
 
-    def leave(self, connection: apsw.Connection, job: Job | None) -> None:
-        """Mark the group that is about to be committed; with a job it is marked already."""
+    def leave(self, connection: apsw.Connection, job: Job | None, changes: int) -> None:
+        """Mark the group that is about to be committed; a new job is as good as a mark."""
+        # Among other changes only one that was claimed as well: nobody takes that away meanwhile.
+        if job is not None and changes > 1 and not connection.execute(_HELD, job).fetchone():
+            job = None
         self._job = job
         if job is None:
             self._touch(connection)

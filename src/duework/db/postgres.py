@@ -24,7 +24,7 @@ from psycopg.pq import TransactionStatus
 
 from duework.clock import monotonic, pause
 from duework.db.adopted import unwrapped
-from duework.db.database import Retryable, Tx, Values, pid
+from duework.db.database import Retryable, Tx, Values, here
 from duework.db.postgres_connect import arguments, opened
 from duework.db.postgres_tx import (
     BEGIN,
@@ -112,8 +112,6 @@ class PostgresDatabase:
     """One database on a PostgreSQL server."""
 
     kind = "postgres"
-    # The server lets many write at once: nobody waits for our gap.
-    crowded = False
 
     def __init__(self, url: str, durability: str = "power") -> None:
         self.url = url
@@ -131,7 +129,8 @@ class PostgresDatabase:
         self._readers: list[Connection] = []
         self._lock = threading.Lock()
         self._closed = False
-        self._pid = pid()
+        self._here = here()
+        self._pid = self._here[0]
 
     @property
     def safe_url(self) -> str:
@@ -139,6 +138,10 @@ class PostgresDatabase:
         return redacted(self.url)
 
     # --- the writer's side
+
+    def crowded(self) -> bool:
+        """Never: the server lets many write at once, and nobody waits for our gap."""
+        return False
 
     def begin(self) -> Tx:
         """A transaction on the writer's connection; its first statement takes it to the server."""
@@ -331,7 +334,7 @@ class PostgresDatabase:
     def close(self) -> None:
         """Close all connections; those that are lent out are closed when they come back."""
         self._closed = True
-        if pid() != self._pid:
+        if self._here[0] != self._pid:
             return
         self._drop_idle(self._idle)
         self._drop_idle(self._readers)
@@ -343,7 +346,7 @@ class PostgresDatabase:
         self._drop_writer()
 
     def _check(self) -> None:
-        if pid() != self._pid:
+        if self._here[0] != self._pid:
             message = "this App was opened before a fork; make a new App in the child process"
             raise UsageError(message)
         if self._closed:

@@ -22,7 +22,7 @@ import apsw
 from duework.clock import monotonic, pause
 from duework.db import files
 from duework.db.backup import copied
-from duework.db.database import Retryable, Tx, Values, pid
+from duework.db.database import Retryable, Tx, Values, here
 from duework.db.marks import Marks
 from duework.db.mend import mend
 from duework.db.queries import Statement
@@ -64,7 +64,8 @@ class SqliteDatabase:
         self._lock = threading.Lock()
         self._identity: files.Identity | None = None
         self._closed = False
-        self._pid = pid()
+        self._here = here()
+        self._pid = self._here[0]
         if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST:
             message = (
                 f"SQLite {apsw.sqlite_lib_version()} can corrupt a database with several writers;"
@@ -77,9 +78,11 @@ class SqliteDatabase:
         """Which file it is, whatever its path; None before it is opened."""
         return None if self._identity is None else self._identity.inode
 
-    @property
     def crowded(self) -> bool:
-        return monotonic() < self._foreign_until
+        if (time := monotonic()) >= self._look_at and self._writer is not None:
+            self._look_at = time + LOOK_SECONDS
+            self._look_for_others(self._writer)
+        return time < self._foreign_until
 
     # --- the writer's side
 
@@ -119,7 +122,7 @@ class SqliteDatabase:
                 # Nothing to make durable, and nothing that others should wake up for.
                 connection.execute("rollback")
                 return
-            self._marks.leave(connection, getattr(tx, "job", None) if changes == 1 else None)
+            self._marks.leave(connection, getattr(tx, "job", None), changes)
             connection.execute("commit")
         except apsw.ConstraintError as error:
             # Only a deferred constraint speaks up this late; nothing has reached the disk.
@@ -129,9 +132,6 @@ class SqliteDatabase:
             return
         # What went into a file that is no longer there must not be acknowledged.
         self._check_identity()
-        if (time := monotonic()) >= self._look_at:
-            self._look_at = time + LOOK_SECONDS
-            self._look_for_others(connection)
 
     def _look_for_others(self, connection: apsw.Connection) -> None:
         """Whether somebody else has written; a hint, whose failure is no concern of the caller."""
@@ -320,7 +320,7 @@ class SqliteDatabase:
 
     def close(self) -> None:
         self._closed = True
-        if pid() != self._pid:
+        if self._here[0] != self._pid:
             # They are the parent's: closing them here would end its locks and clear up its files.
             return
         try:
@@ -355,7 +355,7 @@ class SqliteDatabase:
             _close(pulse)
 
     def _check_usable(self) -> None:
-        if pid() != self._pid:
+        if self._here[0] != self._pid:
             message = "this App was opened before a fork; make a new App in the child process"
             raise UsageError(message)
         if self._closed:

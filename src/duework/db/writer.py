@@ -19,17 +19,22 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
-from itertools import groupby
-from typing import Any, TypeVar
 
 from duework.clock import monotonic, pause
-from duework.db.answer import Waiting, tell
-from duework.db.database import Database, PutFailed, Retryable, Tx, pid
+from duework.db.answer import tell
+from duework.db.database import Database, PutFailed, Retryable, Tx, here
+from duework.db.requests import (
+    Errand,
+    Item,
+    Request,
+    Result,
+    Verb,
+    admitted,
+    requested,
+    run_singly,
+    run_together,
+)
 from duework.errors import DatabaseError, Error, Gone, SchemaMismatch, Unavailable, UsageError
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-Verb = Callable[[Tx, list[Item]], Sequence[Result]]
 
 logger = logging.getLogger("duework")
 GROUP_ROWS = 1000
@@ -53,16 +58,6 @@ def held() -> Iterator[None]:
         holding.set(before)
 
 
-class Request(Waiting, eq=False):
-    """A verb with its items, and later its results or its error."""
-
-    verb: Verb[Any, Any]
-    items: list[Any]
-    deadline: float | None
-    # Work that runs already: written down even on the last of the disk.
-    essential: bool
-
-
 class Writer:
     """Runs verbs in shared transactions on the one write connection of a process."""
 
@@ -74,12 +69,16 @@ class Writer:
         # of an event.
         self._asleep = threading.Lock()
         self._asleep.acquire()
+        # What is to be done along with what others ask for.
+        self._errands: deque[Errand] = deque()
+        self._along: list[Errand] = []
         self._stop = False
         self._fatal: Error | None = None
         self._thread: threading.Thread | None = None
         # Also guards `_stop`: what is handed in before it is answered.
         self._submitting = threading.Lock()
-        self._pid = pid()
+        self._here = here()
+        self._pid = self._here[0]
         # Called when a group has failed and is about to run once more.
         self.before_second_run: Callable[[], None] = lambda: None
         # Why nothing can be written at the moment, and since when; None when all is well.
@@ -97,7 +96,9 @@ class Writer:
         """Run the verb and wait for its commit. `first` goes before everything that waits."""
         self._check()
         request = requested(verb, items, patience, first=first)
-        if not self._waiting and not self._busy.locked():
+        if not (
+            self._waiting or self._busy.locked() or (self._errands and self._beside([request]))
+        ):
             try:
                 # `with`, since a signal's handler may raise between any other two steps.
                 with self._busy:
@@ -146,10 +147,22 @@ class Writer:
         results: Sequence[Result] = request.answer()
         return results
 
+    def leave(self, errand: Errand) -> None:
+        """Have it run in the transaction of the next request that it goes along with, if one comes."""
+        self._errands.append(errand)
+
+    def take_back(self, errand: Errand) -> bool:
+        """Whether nobody has begun with it; now nobody will."""
+        try:
+            self._errands.remove(errand)
+        except ValueError:
+            return False
+        return True
+
     @property
     def ours(self) -> bool:
         """Whether this is the process that made it, not one that was forked from it."""
-        return self._pid == pid()
+        return self._here[0] == self._pid
 
     def stuck(self, seconds: float) -> str | None:
         """Why nothing could be written for at least so long; None if all is well."""
@@ -222,7 +235,8 @@ class Writer:
                     group = self._take()
                     if group:
                         self._settle_group(group)
-                if self._database.crowded:
+                    crowded = self._database.crowded()
+                if crowded:
                     pause(GAP)
 
     def _take(self, rows: int | None = GROUP_ROWS) -> list[Request]:
@@ -249,12 +263,14 @@ class Writer:
 
     def _settle_group(self, group: list[Request]) -> None:
         tries = 0
+        if self._errands:
+            self._along = self._beside(group)
         while group:
             if self._attempt(group):
-                tell(group)
+                self._tell(group)
                 return
             # Some may have run out of patience: they are answered, the others try again.
-            tell([request for request in group if request.error is not None])
+            self._tell([request for request in group if request.error is not None])
             group = [request for request in group if request.error is None]
             tell(self._overdue())
             tries += 1
@@ -278,7 +294,7 @@ class Writer:
     def _attempt(self, group: list[Request]) -> bool:
         """One transaction for the group; False if it should be tried again."""
         if (short := self._database.short()) is not None:
-            group = _admitted(group, short)
+            group = admitted(group, short)
             if not group:
                 return True
         try:
@@ -302,13 +318,18 @@ class Writer:
         return True
 
     def _write(self, group: list[Request]) -> Tx:
-        """The group's statements and their commit."""
+        """The group's statements and their commit, and what goes along with them."""
+        along: list[Errand] = []
+        happened = False
         try:
             tx = self._database.begin()
             # A verb, an effect or a reaction that writes past its transaction would wait for itself.
             holding.set(True)
             try:
-                _run_together(tx, group)
+                run_together(tx, group)
+                if self._along:
+                    along = self._begin_along()
+                    run_together(tx, along)
             except Retryable:
                 raise
             except Exception:  # noqa: BLE001 - whose error it is, the second run tells
@@ -317,20 +338,43 @@ class Writer:
                 self._commit(tx)
             except PutFailed:
                 return self._write_singly(group)
+            happened = True
         except BaseException:
             # Also at Ctrl-C in the caller's thread: the next group must find it closed.
             self._database.rollback()
             raise
         finally:
             holding.set(False)
+            for errand in along:
+                errand.value = errand.value if happened else None
         return tx
+
+    def _beside(self, group: list[Request]) -> list[Errand]:
+        """Errands that would go along with one of these."""
+        if self._database.short() is not None:
+            return []
+        errands = self._errands.copy()
+        return [errand for errand in errands if any(errand.beside(each) for each in group)]
+
+    def _begin_along(self) -> list[Errand]:
+        """Of these, what nobody has begun with and nobody has taken back."""
+        found = [errand for errand in self._along if not errand.begun and self.take_back(errand)]
+        for errand in found:
+            errand.begun = True
+        return found
+
+    def _tell(self, answered: list[Request]) -> None:
+        """Answer them, and what went along with them; each event loop is woken once."""
+        along = [errand for errand in self._along if errand.begun]
+        self._along = []
+        tell([*answered, *along])
 
     def _write_singly(self, group: list[Request]) -> Tx:
         """The second run: each request in a savepoint of its own."""
         self._database.rollback()
         self.before_second_run()
         tx = self._database.begin()
-        _run_singly(tx, group)
+        run_singly(tx, group)
         if any(request.error is None for request in group):
             self._commit(tx)
         else:
@@ -383,45 +427,6 @@ def run_after_commit(tx: Tx) -> None:
             after()
         except Exception:
             logger.exception("something that was to follow a commit failed")
-
-
-def requested(
-    verb: Verb[Any, Any], items: list[Any], patience: float | None, *, first: bool
-) -> Request:
-    deadline = None if patience is None else monotonic() + patience
-    return Request(verb, items, deadline, first or patience is None)
-
-
-def _admitted(group: list[Request], short: str) -> list[Request]:
-    """On the reserve of a full disk nothing new is taken on."""
-    for request in group:
-        if not request.essential:
-            request.error = Unavailable(short)
-    return [request for request in group if request.essential]
-
-
-def _run_together(tx: Tx, group: list[Request]) -> None:
-    for _, same in groupby(group, key=lambda request: id(request.verb)):
-        requests = list(same)
-        if len(requests) == 1:
-            requests[0].value = requests[0].verb(tx, requests[0].items)
-            continue
-        results = requests[0].verb(tx, [item for each in requests for item in each.items])
-        start = 0
-        for request in requests:
-            request.value = results[start : start + len(request.items)]
-            start += len(request.items)
-
-
-def _run_singly(tx: Tx, group: list[Request]) -> None:
-    for request in group:
-        try:
-            with tx.savepoint():
-                request.value = request.verb(tx, request.items)
-        except Retryable:
-            raise
-        except Exception as error:  # noqa: BLE001 - it belongs to this caller alone
-            request.error = error
 
 
 def _backoff(tries: int) -> float:

@@ -298,6 +298,13 @@ class Attempts:
         self._interrupt(attempt)
         self._engine.tell(LeaseWasLost(job.id, job.task))
 
+    def decline(self, jobs: Sequence[Claimed]) -> None:
+        """Hand back what was claimed for us too late, before it starts."""
+        now = self._engine.clock.now()
+        for job in jobs:
+            self.leases[job.id] = job.fence
+            self.endings.append(self._runner.release(job, now))
+
     def release(self) -> int:
         """Hand back what still runs, without burning a retry; returns how many."""
         now = self._engine.clock.now()

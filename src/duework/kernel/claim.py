@@ -79,6 +79,7 @@ def claim(
     react: Reaction,
     notes: Sequence[Note] = (),
     lease_end: int | None = None,
+    looks_again: bool = False,
 ) -> Claim:
     """Take what is due, no more than there are free slots; paces first hear their notes."""
     everything = lanes.all(tx, now)
@@ -111,8 +112,12 @@ def claim(
         # What was dropped or is too early has left its slot free, and may have released others.
         left = {job.id for job in fresh}
         hungry.update(want.pool(job) for job in taken if job.id not in left)
+    changed = paces.close()
+    if looks_again:
+        # Who does anyway need not be told when to.
+        return Claim(fresh, now, frozenset(hungry), paces.earlier)
     # Behind the jobs that were taken there may be later ones.
-    if paces.close() or short or kept is not taken:
+    if changed or short or kept is not taken:
         everything = lanes.all(tx, now)
     if not fresh:
         # Perhaps because somebody else has just taken it.

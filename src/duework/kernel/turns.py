@@ -78,6 +78,7 @@ class Turns:
         self._known = False
         # One object each, so that the writer can tell requests of the same verb.
         self.take: Callable[[Tx, list[Turn]], Sequence[TurnResult]] = self._take
+        self.grab: Callable[[Tx, list[Want]], Sequence[Claim]] = self._grab
         self.farewell: Callable[[Tx, list[Turn]], Sequence[None]] = self._farewell
 
     def look(self, want: Want) -> Look:
@@ -153,12 +154,30 @@ class Turns:
         if not taken.jobs:
             # Perhaps somebody was quicker: who that is, and how to see it die, is known only now.
             beside = _beside(tx, self._process.id, leases=False)
+        self._after_claim(tx, taken)
+        return TurnResult(settled, taken, recovered, beside.marks, beside.workers)
+
+    def _grab(self, tx: Tx, wanted: list[Want]) -> Sequence[Claim]:
+        """Claim and no more: what else there is to know, whoever wanted it looks up afterwards."""
+        lanes, react = self._engine.lanes, self._engine.react
+        now = self._engine.steps.steady()
+        claims: list[Claim] = []
+        for want in wanted:
+            # What a pace was told before, it has to know.
+            notes = self._notes(tx, ())
+            taken = claim(
+                tx, want, now=now, lanes=lanes, react=react, notes=notes, looks_again=True
+            )
+            self._after_claim(tx, taken)
+            claims.append(taken)
+        return claims
+
+    def _after_claim(self, tx: Tx, taken: Claim) -> None:
         if taken.earlier:
-            engine.ring_after(tx)
+            self._engine.ring_after(tx)
         if taken.jobs and not self._known:
             tx.query(Q.worker_is, asdict(self._process))
             tx.after_commit.append(self._now_known)
-        return TurnResult(settled, taken, recovered, beside.marks, beside.workers)
 
     def _notes(self, tx: Tx, settled: Sequence[Ending | None]) -> list[Note]:
         """For paces: how their jobs went, and what else they were told in this process."""

@@ -19,15 +19,12 @@ from duework.errors import Error, Gone, Unavailable
 from duework.kernel import liveness
 from duework.kernel.alarm import Alarm
 from duework.kernel.attempts import SWEEP_SECONDS, Attempts, Lease
-from duework.kernel.claim import Want
+from duework.kernel.claim import Claim, Want
 from duework.kernel.engine import Engine, Settings
 from duework.kernel.facts import (
-    JobSettled,
     LeaseRecovered,
-    LeaseWasLost,
     Parked,
     Resumed,
-    UnknownTask,
     WorkerStarted,
     WorkerStopped,
 )
@@ -38,13 +35,14 @@ from duework.kernel.lanes import Lane
 from duework.kernel.ledger import forget
 from duework.kernel.liveness import Process
 from duework.kernel.report import describe, said
+from duework.kernel.standby import Standby
 from duework.kernel.steps import Hold
+from duework.kernel.telling import Telling
 from duework.kernel.turns import Beside, Mark, Turn, TurnResult, Turns, refused
 
 T = TypeVar("T")
 
-# A database that is merely busy for a moment is nothing to tell.
-PARK_SECONDS = 1.0
+PARK_SECONDS = 1.0  # A database that is merely busy for a moment is nothing to tell.
 
 
 class Worker:
@@ -59,13 +57,14 @@ class Worker:
         self._queues = None if queues is None else frozenset(queues)
         self._process = liveness.this_process(self.id, engine.clock.now())
         self._turns = Turns(engine, self._process)
+        self._standby = Standby(engine, self._turns.grab, self._began)
         self._wake = asyncio.Event()
+        # A statement takes less time than a change of thread; one that a server runs takes more.
+        self._near = engine.database.kind == "sqlite"
         self._host = WorkerHost(engine, self.id, self.ring)
         self._attempts = Attempts(engine, self.settings, self.id, self._host)
         self._hold = Hold(engine.clock, engine.steps, self.settings.lease_ms)
-        # Task and start of what hooks were told of.
-        self._told: dict[int, tuple[str, int]] = {}
-        self._told_unknown: set[str] = set()
+        self._telling = Telling(engine)
         # Somebody rang: since the last claim, and since the last look for what is to be cancelled.
         self._rung = self._unheard = True
         # Pools for which there was more than they had slots for.
@@ -97,12 +96,14 @@ class Worker:
     def ring(self) -> None:
         """There may be something to do; safe from any thread."""
         self._rung = self._unheard = True
-        self._soon(self._wake.set)
+        if not self._standby.begun:
+            self._soon(self._wake.set)
 
     def stop(self, grace_ms: int | None = None) -> None:
         """Claim no more; finish, or hand back when the grace is over. Safe from any thread."""
         grace = self.settings.grace_ms if grace_ms is None else grace_ms
         self._stop_at = monotonic() + grace / 1000
+        self._standby.closed = True
         self._soon(self._wake.set)
 
     def _lost(self, leases: list[Lease]) -> None:
@@ -131,6 +132,7 @@ class Worker:
         try:
             await self._work()
         finally:
+            self._standby.closed = True
             sweeper.cancel()
             engine.local_bells.remove(self.ring)
             self._alarm.close()
@@ -184,7 +186,7 @@ class Worker:
             if self._stop_at is not None and (self._attempts.idle or monotonic() >= self._stop_at):
                 return
             if not await self._one_round():
-                await self._sleep(self._until_next())
+                await self._rest()
 
     def _until_next(self) -> float:
         if self.engine.database.short() is not None:
@@ -200,6 +202,28 @@ class Worker:
         if (progress := self._host.progress_due_in()) is not None:
             waits.append(progress)
         return max(0.0, min(waits))
+
+    async def _rest(self) -> None:
+        """Sleep; whoever makes work in this process meanwhile claims it for us, in one commit."""
+        seconds = self._until_next()
+        free = self._attempts.free()
+        if self._near and free and self._stop_at is None and seconds > 0:
+            self._standby.leave(self._want(free))
+        try:
+            await self._sleep(seconds)
+        finally:
+            self._standby.take_back()
+        await self._standby.answered()
+
+    def _began(self, claims: Sequence[Claim]) -> None:
+        """Start what was claimed for us; what else there is to know, the next look tells."""
+        try:
+            for claim in claims:
+                self._begin(claim)
+        finally:
+            # Only now: they are to start before this worker looks around.
+            self._rung = True
+            self._wake.set()
 
     async def _sleep(self, seconds: float) -> None:
         if not self._wake.is_set() and seconds > 0:
@@ -263,7 +287,7 @@ class Worker:
             look = await self._read(partial(self._turns.look, want))
         except Error:
             return want
-        self._tell_unknown(look.lanes, want)
+        self._telling.unknown(look.lanes, want)
         at_once = look.beside is None or self._worth_claiming(look.lanes, look.beside, want)
         return want if at_once else None
 
@@ -287,8 +311,7 @@ class Worker:
                 self._heed(await self._read(self._turns.marks))
 
     async def _read(self, function: Callable[[], T]) -> T:
-        """A read is quicker than a change of thread on SQLite; a server may take its time."""
-        if self.engine.database.kind == "sqlite":
+        if self._near:
             return function()
         return await asyncio.to_thread(function)
 
@@ -308,9 +331,7 @@ class Worker:
 
     def _after_turn(self, turn: Turn, result: TurnResult) -> None:
         self._attempts.settled(turn.endings)
-        if self._told or self.engine.hooks:
-            for ending, written in zip(turn.endings, result.settled, strict=True):
-                self._tell_settled(ending, written)
+        self._telling.settled(turn.endings, result.settled)
         for ending in result.recovered:
             self.engine.tell(LeaseRecovered(ending.id, ending.worker, ending.kind == "crashed"))
         if result.recovered or self._turns.frees_others(result.settled):
@@ -325,13 +346,15 @@ class Worker:
         self._dead.difference_update(turn.dead)
         self._written_off.update(turn.dead)
         self._learn(result.workers)
-        self._hungry = result.claim.hungry
-        self._next_due = result.claim.next_due
-        if self.engine.hooks:
-            now = self.engine.clock.now()
-            self._told.update((job.id, (job.task, now)) for job in result.claim.jobs)
-        self._attempts.start(result.claim.jobs)
+        self._begin(result.claim)
         self._heed(result.marks)
+
+    def _begin(self, claim: Claim) -> None:
+        self._hungry = claim.hungry
+        self._next_due = claim.next_due
+        self._telling.claimed(claim.jobs)
+        start = self._attempts.decline if self._standby.closed else self._attempts.start
+        start(claim.jobs)
 
     def _heed(self, marks: Sequence[Mark]) -> None:
         for job, fence, why in marks:
@@ -391,25 +414,6 @@ class Worker:
             self._wake.set()
             self.engine.tell(Resumed())
 
-    def _tell_settled(self, ending: Ending, written: Ending | None) -> None:
-        now = self.engine.clock.now()
-        task, started = self._told.pop(ending.id, ("", now))
-        if written is None:
-            self.engine.tell(LeaseWasLost(ending.id, task))
-            return
-        retry_at = written.due if written.kind in {"retry", "snooze"} else None
-        self.engine.tell(
-            JobSettled(ending.id, task, written.kind, now - started, written.error, retry_at)
-        )
-
-    def _tell_unknown(self, lanes: Sequence[Lane], want: Want) -> None:
-        for lane in lanes:
-            task = lane.name.task
-            ours = self._queues is None or lane.name.queue in self._queues
-            if ours and lane.head and task not in want.pools and task not in self._told_unknown:
-                self._told_unknown.add(task)
-                self.engine.tell(UnknownTask(task))
-
     def _learn(self, workers: Sequence[Process]) -> None:
         """Watch the processes that hold leases on this host."""
         # Once the last of its leases was written off, nobody asks what a dead one was running.
@@ -434,6 +438,7 @@ class Worker:
 
     async def _hand_back(self) -> int:
         """Release what still runs, without burning a retry, and settle what has ended."""
+        await self._standby.answered()
         released = self._attempts.release()
         if self._fatal is None:
             turn = Turn(self._attempts.endings, excused=self._attempts.excused)

@@ -1,0 +1,83 @@
+"""What the writer is asked for, and how requests of one transaction are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, TypeVar
+
+from duework.clock import monotonic
+from duework.db.answer import Waiting
+from duework.db.database import Retryable, Tx
+from duework.errors import Unavailable
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Verb = Callable[[Tx, list[Item]], Sequence[Result]]
+
+
+class Request(Waiting, eq=False):
+    """A verb with its items, and later its results or its error."""
+
+    verb: Verb[Any, Any]
+    items: list[Any]
+    deadline: float | None
+    # Work that runs already: written down even on the last of the disk.
+    essential: bool
+
+
+class Errand(Request, eq=False):
+    """A request that waits for another one, to go along with it."""
+
+    beside: Callable[[Request], bool]
+    # Called in the event loop; without a value it did not happen.
+    then: Callable[[Errand], None]
+    # Whether somebody has run it; once is enough.
+    begun: bool = False
+
+    def resolve(self) -> None:
+        self.then(self)
+
+
+def requested(
+    verb: Verb[Any, Any], items: list[Any], patience: float | None, *, first: bool
+) -> Request:
+    deadline = None if patience is None else monotonic() + patience
+    return Request(verb, items, deadline, first or patience is None)
+
+
+def admitted(group: list[Request], short: str) -> list[Request]:
+    """On the reserve of a full disk nothing new is taken on."""
+    for request in group:
+        if not request.essential:
+            request.error = Unavailable(short)
+    return [request for request in group if request.essential]
+
+
+def run_together(tx: Tx, group: Sequence[Request]) -> None:
+    """Requests of the same verb as one call."""
+    if len(group) == 1:
+        group[0].value = group[0].verb(tx, group[0].items)
+        return
+    for _, same in groupby(group, key=lambda request: id(request.verb)):
+        requests = list(same)
+        if len(requests) == 1:
+            run_together(tx, requests)
+            continue
+        results = requests[0].verb(tx, [item for each in requests for item in each.items])
+        start = 0
+        for request in requests:
+            request.value = results[start : start + len(request.items)]
+            start += len(request.items)
+
+
+def run_singly(tx: Tx, group: Sequence[Request]) -> None:
+    """Each in a savepoint of its own, so that an error is its caller's alone."""
+    for request in group:
+        try:
+            with tx.savepoint():
+                request.value = request.verb(tx, request.items)
+        except Retryable:
+            raise
+        except Exception as error:  # noqa: BLE001 - it belongs to this caller alone
+            request.error = error

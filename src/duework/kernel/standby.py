@@ -1,0 +1,90 @@
+"""The claim that a sleeping worker leaves with the writer of its process.
+
+Whoever enqueues something here commits it anyway. The claim goes along in the same transaction: a job
+that an idle worker can take costs one fsync instead of two, and starts in half the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from duework.db.database import Tx
+from duework.db.requests import Errand, Request
+from duework.kernel.claim import Claim, Want
+from duework.kernel.engine import Engine
+
+Grab = Callable[[Tx, list[Want]], Sequence[Claim]]
+
+
+class Standby:
+    """One errand at a time: left, and then taken back or answered."""
+
+    def __init__(
+        self, engine: Engine, grab: Grab, began: Callable[[Sequence[Claim]], None]
+    ) -> None:
+        self._engine = engine
+        self._grab = grab
+        # Called in the loop when somebody was at it, whether or not that took anything.
+        self._began = began
+        self._errand: Errand | None = None
+        # Resolved when there is an answer.
+        self._answer: asyncio.Future[None] | None = None
+        # Nothing more is to be claimed, and what was is handed back.
+        self.closed = False
+
+    @property
+    def begun(self) -> bool:
+        """Whether somebody is at it, so that the worker will hear of it."""
+        errand = self._errand
+        return errand is not None and errand.begun
+
+    def leave(self, want: Want) -> None:
+        """Let whoever makes work claim it for us, from now on."""
+        loop = asyncio.get_running_loop()
+        self._answer = loop.create_future()
+        self._errand = Errand(
+            *(self._grab, [want], None),
+            essential=False,
+            loop=loop,
+            beside=self._goes_along,
+            then=self._answered,
+        )
+        self._engine.writer.leave(self._errand)
+
+    def take_back(self) -> None:
+        """Let nobody begin with it any more."""
+        if self._errand is not None and self._engine.writer.take_back(self._errand):
+            self._errand = self._answer = None
+
+    async def answered(self) -> None:
+        """If somebody has begun with it, until that is over; what went wrong is raised here."""
+        if self._answer is not None:
+            if not self._answer.done():
+                await asyncio.wait([self._answer])
+            answer, self._answer = self._answer, None
+            answer.result()
+
+    def _goes_along(self, request: Request) -> bool:
+        if request.verb is not self._engine.enqueue or self.closed or not self._asleep():
+            return False
+        now = self._engine.clock.now()
+        return any(job.at <= now for job in request.items)
+
+    def _asleep(self) -> bool:
+        """Whether the loop waits: one that is busy, for who knows how long, starts nothing."""
+        answer = self._answer
+        loop = None if answer is None else answer.get_loop()
+        return loop is not None and loop.is_running() and asyncio.current_task(loop) is None
+
+    def _answered(self, errand: Errand) -> None:
+        if errand is not self._errand:
+            return
+        self._errand = None
+        assert self._answer is not None, "it was left"
+        try:
+            self._began(errand.value or ())
+        except Exception as error:  # noqa: BLE001 - raised again, where it ends the worker
+            self._answer.set_exception(error)
+        else:
+            self._answer.set_result(None)

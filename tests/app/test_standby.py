@@ -1,0 +1,310 @@
+"""Jobs that are made beside a worker of the same process that has nothing to do."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from duework import App, Quota
+from duework.db.database import Tx
+from duework.kernel.attempts import Attempts
+from duework.kernel.worker import Worker
+
+
+class Commits:
+    """Counts the commits of an App, and can make one wait."""
+
+    def __init__(self, app: App) -> None:
+        self._database: Any = app.engine.database
+        self._commit = self._database.commit
+        self._database.commit = self
+        self.count = 0
+        self.reached, self.go = threading.Event(), threading.Event()
+        self.go.set()
+
+    def __call__(self, tx: Tx) -> None:
+        self.count += 1
+        self.reached.set()
+        self.go.wait(10)
+        self._commit(tx)
+
+
+async def at_rest(worker: Worker) -> None:
+    """Until the worker sleeps."""
+    for _ in range(3):
+        while worker._rung or worker._wake.is_set():  # noqa: SLF001, ASYNC110 - that it sleeps is the point
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.02)
+
+
+async def started(app: App) -> tuple[Worker, asyncio.Task[None]]:
+    worker = await asyncio.to_thread(app.worker)
+    running = asyncio.create_task(worker.run())
+    await at_rest(worker)
+    return worker, running
+
+
+def test_a_job_is_claimed_by_the_transaction_that_makes_it(app: App, kind: str) -> None:
+    begun = asyncio.Event()
+    # How much had been committed when each of them started.
+    counts: list[int] = []
+    commits = Commits(app)
+
+    @app.task
+    async def note() -> None:
+        counts.append(commits.count)
+        begun.set()
+
+    async def program() -> None:
+        worker, running = await started(app)
+        for _ in range(2):
+            await at_rest(worker)
+            commits.count = 0
+            begun.clear()
+            await note.aenqueue()
+            await asyncio.wait_for(begun.wait(), 10)
+        worker.stop()
+        await running
+
+    asyncio.run(program())
+    # Through a server the caller would wait for too many round trips.
+    assert counts == ([1, 1] if kind == "sqlite" else [2, 2])
+    assert {job.state for job in app.jobs(task="note")} == {"done"}
+
+
+@pytest.mark.parametrize("way", ["enqueue", "aenqueue"])
+def test_it_starts_only_once_it_is_durable(app: App, way: str) -> None:
+    begun = asyncio.Event()
+
+    @app.task
+    async def note() -> None:
+        begun.set()
+
+    async def program() -> None:
+        worker, running = await started(app)
+        commits = Commits(app)
+        commits.go.clear()
+        call = note.aenqueue() if way == "aenqueue" else asyncio.to_thread(note.enqueue)
+        asking = asyncio.ensure_future(call)
+        assert await asyncio.to_thread(commits.reached.wait, 10)
+        await asyncio.sleep(0.05)
+        assert not begun.is_set()
+        assert not asking.done()
+        commits.go.set()
+        await asyncio.wait_for(begun.wait(), 10)
+        await asking
+        worker.stop()
+        await running
+
+    asyncio.run(program())
+
+
+def test_no_more_are_claimed_than_there_are_slots(url: str) -> None:
+    app = App(url, concurrency=2)
+    now, most, over = 0, 0, 0
+
+    @app.task
+    async def note(number: int) -> None:
+        nonlocal now, most, over
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.02)
+        now -= 1
+        over += 1
+
+    async def program() -> None:
+        worker, running = await started(app)
+        for number in range(12):
+            await note.aenqueue(number)
+            await asyncio.sleep(0.004)
+        while over < 12:  # noqa: ASYNC110 - what is counted is elsewhere
+            await asyncio.sleep(0.01)
+        worker.stop()
+        await running
+
+    asyncio.run(program())
+    assert most == 2
+    assert {(job.state, job.fence) for job in app.jobs(task="note")} == {("done", 1)}
+    app.close()
+
+
+def test_a_paused_queue_a_later_job_and_an_unknown_queue_are_left_alone(app: App) -> None:
+    ran: list[str] = []
+
+    @app.task
+    async def note(what: str) -> None:
+        ran.append(what)
+
+    async def program() -> None:
+        worker = await asyncio.to_thread(app.worker, {"default", "paused"})
+        running = asyncio.create_task(worker.run())
+        await asyncio.to_thread(app.pause, "paused")
+        for what, options in (
+            ("paused", {"queue": "paused"}),
+            ("later", {"delay": "1h"}),
+            ("elsewhere", {"queue": "elsewhere"}),
+            ("now", {}),
+        ):
+            await at_rest(worker)
+            await note.using(**options).aenqueue(what)
+        while not ran:  # noqa: ASYNC110 - what is waited for is elsewhere
+            await asyncio.sleep(0.01)
+        await at_rest(worker)
+        worker.stop()
+        await running
+
+    asyncio.run(program())
+    assert ran == ["now"]
+
+
+def test_a_limit_counts_what_was_claimed_by_the_way(app: App) -> None:
+    most, now, over = 0, 0, 0
+
+    @app.task(concurrency=1)
+    async def note(number: int) -> None:
+        nonlocal now, most, over
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.02)
+        now -= 1
+        over += 1
+
+    async def program() -> None:
+        worker, running = await started(app)
+        for number in range(5):
+            await note.aenqueue(number)
+        while over < 5:  # noqa: ASYNC110 - what is counted is elsewhere
+            await asyncio.sleep(0.01)
+        worker.stop()
+        await running
+
+    asyncio.run(program())
+    assert most == 1
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["function", "coroutine"])
+def test_what_is_claimed_while_the_worker_is_ended_is_handed_back(app: App, plain: bool) -> None:
+    ran: list[int] = []
+
+    async def coroutine() -> None:
+        ran.append(1)
+
+    def function() -> None:
+        ran.append(1)
+
+    note = app.task(name="note")(function if plain else coroutine)
+
+    async def program() -> None:
+        _, running = await started(app)
+        commits = Commits(app)
+        commits.go.clear()
+        asking = asyncio.create_task(note.aenqueue())
+        assert await asyncio.to_thread(commits.reached.wait, 10)
+        running.cancel()
+        await asyncio.sleep(0.05)
+        commits.go.set()
+        await asking
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(program())
+    [job] = app.jobs(task="note")
+    assert (job.phase, job.failures, job.crashes) == ("ready", 0, 0)
+    assert ran == []
+
+
+def test_one_that_was_told_to_stop_claims_no_more(app: App) -> None:
+    ran: list[int] = []
+
+    @app.task
+    async def note() -> None:
+        ran.append(1)
+
+    async def program() -> None:
+        worker, running = await started(app)
+
+        def stop_and_ask() -> None:
+            worker.stop()
+            note.enqueue()
+
+        await asyncio.to_thread(stop_and_ask)
+        await running
+
+    asyncio.run(program())
+    [job] = app.jobs(task="note")
+    assert (job.phase, job.fence, ran) == ("ready", 0, [])
+
+
+def test_nothing_is_claimed_for_an_event_loop_that_stands_still(app: App) -> None:
+    found: list[str] = []
+
+    @app.task
+    async def note() -> None: ...
+
+    async def program() -> None:
+        worker, running = await started(app)
+
+        def ask() -> None:
+            job = note.enqueue()
+            found.append(job.refresh().phase)
+
+        asking = threading.Thread(target=ask)
+        # Neither may the loop go on before: it would hear of the job and claim it itself.
+        asking.start()
+        asking.join()
+        await at_rest(worker)
+        worker.stop()
+        await running
+
+    asyncio.run(program())
+    assert found == ["ready"]
+    assert [job.state for job in app.jobs(task="note")] == ["done"]
+
+
+def test_what_a_pace_was_told_counts_for_what_is_enqueued_next(app: App) -> None:
+    ran: list[int] = []
+    quota = Quota("upstream", windows={"1h": 100})
+
+    @app.task(pace=quota)
+    async def note(number: int) -> None:
+        ran.append(number)
+
+    async def program() -> None:
+        worker, running = await started(app)
+        # The worker is not woken for it: else it may have written it down before.
+        app.registry.on_note = lambda: None
+
+        def tell_and_ask() -> None:
+            quota.blocked("1h")
+            note.enqueue(1)
+
+        await asyncio.to_thread(tell_and_ask)
+        await at_rest(worker)
+        worker.stop()
+        await running
+
+    asyncio.run(program())
+    assert ran == []
+
+
+def test_a_worker_that_cannot_start_what_it_was_given_ends_loudly(
+    app: App, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @app.task
+    async def note() -> None: ...
+
+    def no_threads(self: Attempts, jobs: object) -> None:
+        if jobs:
+            raise RuntimeError("can't start new thread")
+
+    async def program() -> None:
+        _, running = await started(app)
+        monkeypatch.setattr(Attempts, "start", no_threads)
+        await note.aenqueue()
+        with pytest.raises(RuntimeError, match="can't start"):
+            await asyncio.wait_for(running, 10)
+
+    asyncio.run(program())
