@@ -22,7 +22,7 @@ import apsw
 from duework import App
 from duework.clock import SystemClock
 from duework.db.database import Retryable, Tx
-from duework.db.requests import Request, requested
+from duework.db.requests import Errand, Request, requested
 from duework.db.sqlite import SqliteDatabase
 from duework.db.writer import Writer, _backoff
 from duework.errors import Unavailable, UsageError
@@ -53,6 +53,8 @@ class World:
         self.many_hosts = False
         self.nodes: list[Node] = []
         self.faults: dict[str, int] = {}
+        # Claims that went along with an enqueue.
+        self.along = 0
         self.log: list[str] = []
 
     def say(self, what: str) -> None:
@@ -195,6 +197,11 @@ class SimWriter(Writer):
             await asyncio.sleep(self._world.delay())
             self._tell(group)
         self._serving = False
+
+    def _begin_along(self) -> list[Errand]:
+        found = super()._begin_along()
+        self._world.along += len(found)
+        return found
 
     def call_within(self, verb: Any, items: list[Any], seconds: float) -> Sequence[Any]:
         self._check()

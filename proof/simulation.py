@@ -14,7 +14,10 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
+from duework.db.writer import Writer
 from proof.plants import PLANTS, Plant
 from proof.section import Result, Scale, Section
 from proof.world import PATIENTLY, Folder, Outcome, run
@@ -28,6 +31,16 @@ HIDING = 200
 ELSEWHERE = {
     "a lost answer of the server is taken for a failed commit",
     "a worker takes what it does not know",
+}
+
+
+def _begun_all_the_same() -> Any:
+    return mock.patch.object(Writer, "_undo")
+
+
+# Planted here only: a storm's commits do not fail in the processes of its workers.
+OWN: dict[str, Plant] = {
+    "what went along with a failed commit is begun all the same": _begun_all_the_same
 }
 
 
@@ -48,6 +61,7 @@ def _seeds(result: Result, folder: Folder, first: int, count: int) -> None:
                 "claims": outcome.claims,
                 "enqueues that failed or are unknown": outcome.infos,
                 "leases lost or handed over by a crash": outcome.lost,
+                "claims that went along with an enqueue": outcome.along,
             }
         )
         faults.update(outcome.faults)
@@ -55,6 +69,7 @@ def _seeds(result: Result, folder: Folder, first: int, count: int) -> None:
     result.counts["faults"] = sum(faults.values())
     result.counts |= {f"fault: {kind}": faults[kind] for kind in sorted(faults)}
     result.floors = {"seeds": count, "jobs": 10 * count, "claims": 12 * count, "faults": 5 * count}
+    result.floors["claims that went along with an enqueue"] = 2 * count
     commits = [kind for kind in faults if kind.startswith("commit failed")]
     if len(commits) < 4:
         result.violations.append(f"not every kind of failed commit was met: {sorted(commits)}")
@@ -82,7 +97,7 @@ def _replay(result: Result, outcome: Outcome) -> None:
 
 
 def _plants(result: Result, folder: Folder, seeds: range) -> None:
-    for name, plant in PLANTS.items():
+    for name, plant in {**PLANTS, **OWN}.items():
         if name in ELSEWHERE:
             continue
         found = next((seed for seed in seeds if _shows(plant, seed, folder)), None)

@@ -22,7 +22,7 @@ from unittest import mock
 from duework import App
 from duework.db import sqlite, sqlite_tx, writer
 from duework.db.notices import Notices
-from duework.errors import Error, Unavailable, Unknown
+from duework.errors import Error, Unavailable, Unknown, UsageError
 from duework.kernel import alarm, attempts, host, keeper, liveness, settle, worker
 from duework.kernel.standby import Standby
 from duework.kernel.verify import verify
@@ -56,6 +56,7 @@ class Outcome:
     claims: int = 0
     infos: int = 0
     lost: int = 0
+    along: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
 
@@ -136,7 +137,13 @@ class Run:
     async def client(self, node: Node, count: int) -> None:
         for _ in range(count):
             await asyncio.sleep(self.rng.expovariate(1.0))
-            await self.enqueue(node)
+            at_work = [other for other in self.world.nodes if other.alive and other.worker]
+            if at_work and self.rng.random() < 0.5:
+                # In the process of a worker, which may end with it.
+                home = self.rng.choice(at_work)
+                self.loop.create_task(self.enqueue(home), context=home.context)
+            else:
+                await self.enqueue(node)
             if self.rng.random() < 0.1:
                 await self.cancel(node)
 
@@ -154,7 +161,8 @@ class Run:
                 # With a key that is good for ever it may simply be repeated.
                 if "once" in options:
                     continue
-            except Unavailable:
+            except (Unavailable, UsageError):
+                # The second: its process is gone.
                 op.kind = "info" if unsure else "fail"
             else:
                 op.kind, op.job, op.existed = "ok", job.id, job.existed
@@ -342,6 +350,7 @@ def _outcome(this: Run, history: History, observer: App) -> Outcome:
         sum(1 for change in history.changes if change.is_claim),
         sum(1 for op in this.ops if op.kind != "ok"),
         sum(1 for outcome, _ in history.attempts.values() if outcome not in {"retry", "failed"}),
+        this.world.along,
         this.world.faults,
         this.world.log,
     )

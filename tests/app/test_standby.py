@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
@@ -308,3 +309,46 @@ def test_a_worker_that_cannot_start_what_it_was_given_ends_loudly(
             await asyncio.wait_for(running, 10)
 
     asyncio.run(program())
+
+
+def test_jobs_keep_the_context_of_their_worker(app: App) -> None:
+    whose: ContextVar[str] = ContextVar("whose", default="nobody's")
+    seen: list[str] = []
+
+    @app.task
+    async def note() -> None:
+        seen.append(whose.get())
+
+    async def program() -> None:
+        whose.set("the worker's")
+        worker, running = await started(app)
+        whose.set("the caller's")
+        for count in range(1, 4):
+            await at_rest(worker)
+            await note.aenqueue()
+            while len(seen) < count:  # noqa: ASYNC110 - what is waited for is elsewhere
+                await asyncio.sleep(0.01)
+        worker.stop()
+        await running
+
+    asyncio.run(program())
+    assert seen == ["the worker's"] * 3
+
+
+def test_nothing_is_claimed_for_a_loop_whose_callback_asks(app: App) -> None:
+    found: list[str] = []
+
+    @app.task
+    async def note() -> None: ...
+
+    async def program() -> None:
+        worker, running = await started(app)
+        asyncio.get_running_loop().call_soon(lambda: found.append(note.enqueue().refresh().phase))
+        await asyncio.sleep(0.05)
+        await at_rest(worker)
+        worker.stop()
+        await running
+
+    asyncio.run(program())
+    assert found == ["ready"]
+    assert [job.state for job in app.jobs(task="note")] == ["done"]

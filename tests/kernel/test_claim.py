@@ -292,3 +292,26 @@ def test_when_nothing_else_is_left_a_job_is_taken_wherever_it_lies(kernel: Kerne
     taken = [*kernel.claim("greet", free=5), *kernel.claim("greet", free=5)]
 
     assert len(taken) == 6
+
+
+def test_what_is_claimed_in_anothers_transaction_starts_while_the_lease_is_young(
+    kernel: Kernel,
+) -> None:
+    kernel.enqueue(kernel.new())
+
+    taken = kernel.claim_as(kernel.want("greet"), along=True)
+
+    assert [job.start_by for job in taken.jobs] == [kernel.now + LEASE * 4 // 5]
+    assert taken.next_due == kernel.now
+
+
+def test_nothing_is_cancelled_in_anothers_transaction(kernel: Kernel) -> None:
+    [fresh, late] = kernel.enqueue(kernel.new(), kernel.new(expires=kernel.now))
+
+    with pytest.raises(claims.NotHere):
+        kernel.claim_as(kernel.want("greet"), along=True)
+
+    assert [kernel.row(job.id).state for job in (fresh, late)] == ["open", "open"]
+    assert [kernel.row(job.id).fence for job in (fresh, late)] == [0, 0]
+    assert kernel.reacted == []
+    assert [job.id for job in kernel.claim("greet")] == [fresh.id]

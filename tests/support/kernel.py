@@ -132,9 +132,11 @@ class Kernel:
     def claim(self, *tasks: str, free: int = 100, worker: int = ME, **more: Any) -> list[Claimed]:
         return self.claim_as(self.want(*tasks, free=free, worker=worker, **more)).jobs
 
-    def claim_as(self, want: Want) -> claims.Claim:
+    def claim_as(self, want: Want, *, along: bool = False) -> claims.Claim:
         def verb(tx: Tx) -> claims.Claim:
-            return claims.claim(tx, want, now=self.now, lanes=self.lanes, react=self.react)
+            return claims.claim(
+                tx, want, now=self.now, lanes=self.lanes, react=self.react, along=along
+            )
 
         return self.run(verb)
 

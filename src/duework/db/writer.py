@@ -345,9 +345,14 @@ class Writer:
             raise
         finally:
             holding.set(False)
-            for errand in along:
-                errand.value = errand.value if happened else None
+            if not happened:
+                self._undo(along)
         return tx
+
+    def _undo(self, along: list[Errand]) -> None:
+        """What went along with a transaction that failed did not happen either."""
+        for errand in along:
+            errand.value = None
 
     def _beside(self, group: list[Request]) -> list[Errand]:
         """Errands that would go along with one of these."""

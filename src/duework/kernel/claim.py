@@ -70,6 +70,10 @@ class Claim:
     earlier: bool = False
 
 
+class NotHere(Exception):
+    """Something is to be cancelled, which may run the user's code: not in another's transaction."""
+
+
 def claim(
     tx: Tx,
     want: Want,
@@ -79,7 +83,8 @@ def claim(
     react: Reaction,
     notes: Sequence[Note] = (),
     lease_end: int | None = None,
-    looks_again: bool = False,
+    # In the transaction of somebody else, for a worker that looks again anyway.
+    along: bool = False,
 ) -> Claim:
     """Take what is due, no more than there are free slots; paces first hear their notes."""
     everything = lanes.all(tx, now)
@@ -90,6 +95,7 @@ def claim(
     taken: list[Claimed] = []
     hungry: set[str] = set()
     short: set[int] = set()
+    start_by = now + want.lease_ms * 4 // 5 if along else FOREVER
     for lane in open_lanes:
         pool = want.pool(lane.name)
         admitted = paces.left(lane)
@@ -98,23 +104,21 @@ def claim(
             hungry.add(pool)
         if wanted <= 0:
             continue
-        place = {"lane": lane.id, "head": lane.head, "head_id": lane.head_id}
-        lease = {"until": now + want.lease_ms, "worker": want.worker}
-        rows = tx.query(Q.claim, {**place, **lease, "now": paces.bound(lane), "wanted": wanted})
+        rows = _lease(tx, want, lane, now=now, bound=paces.bound(lane), wanted=wanted)
         room.take(lane, pool, len(rows))
         if len(rows) < wanted:
             hungry.discard(pool)
             short.add(lane.id)
-        taken += _claimed(rows, lane, paces.take(lane, len(rows), short=len(rows) < wanted))
+        paced = paces.take(lane, len(rows), short=len(rows) < wanted)
+        taken += _claimed(rows, lane, min(paced, start_by))
     kept = paces.keep(taken)
-    fresh = _drop_expired(tx, kept, want, now=now, lanes=lanes, react=react)
+    fresh = _drop_expired(tx, kept, want, now=now, lanes=lanes, react=None if along else react)
     if fresh is not taken:
         # What was dropped or is too early has left its slot free, and may have released others.
         left = {job.id for job in fresh}
         hungry.update(want.pool(job) for job in taken if job.id not in left)
     changed = paces.close()
-    if looks_again:
-        # Who does anyway need not be told when to.
+    if along:
         return Claim(fresh, now, frozenset(hungry), paces.earlier)
     # Behind the jobs that were taken there may be later ones.
     if changed or short or kept is not taken:
@@ -129,6 +133,14 @@ def claim(
     return Claim(
         fresh, min(next_due, max(lanes.certain_until, now + 1)), frozenset(hungry), paces.earlier
     )
+
+
+def _lease(
+    tx: Tx, want: Want, lane: Lane, *, now: int, bound: int, wanted: int
+) -> list[tuple[Any, ...]]:
+    place = {"lane": lane.id, "head": lane.head, "head_id": lane.head_id}
+    lease = {"until": now + want.lease_ms, "worker": want.worker}
+    return tx.query(Q.claim, {**place, **lease, "now": bound, "wanted": wanted})
 
 
 def admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:
@@ -218,12 +230,14 @@ def _claimed(rows: list[tuple[Any, ...]], lane: Lane, start_by: int) -> list[Cla
 
 
 def _drop_expired(
-    tx: Tx, taken: list[Claimed], want: Want, *, now: int, lanes: Lanes, react: Reaction
+    tx: Tx, taken: list[Claimed], want: Want, *, now: int, lanes: Lanes, react: Reaction | None
 ) -> list[Claimed]:
     """Jobs that are too late to be of use are cancelled instead of run."""
     late = [job for job in taken if job.expires is not None and job.expires <= now]
     if not late:
         return taken
+    if react is None:
+        raise NotHere
     endings = [
         watched(Ending(job.id, job.fence, want.worker, "cancelled", error=EXPIRED)) for job in late
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 
 from duework.db.database import Tx
 from duework.db.requests import Errand, Request
@@ -30,6 +31,7 @@ class Standby:
         self._errand: Errand | None = None
         # Resolved when there is an answer.
         self._answer: asyncio.Future[None] | None = None
+        self._context = copy_context()
         # Nothing more is to be claimed, and what was is handed back.
         self.closed = False
 
@@ -43,6 +45,7 @@ class Standby:
         """Let whoever makes work claim it for us, from now on."""
         loop = asyncio.get_running_loop()
         self._answer = loop.create_future()
+        self._context = copy_context()
         self._errand = Errand(
             *(self._grab, [want], None),
             essential=False,
@@ -57,13 +60,14 @@ class Standby:
         if self._errand is not None and self._engine.writer.take_back(self._errand):
             self._errand = self._answer = None
 
-    async def answered(self) -> None:
-        """If somebody has begun with it, until that is over; what went wrong is raised here."""
-        if self._answer is not None:
-            if not self._answer.done():
-                await asyncio.wait([self._answer])
-            answer, self._answer = self._answer, None
-            answer.result()
+    async def answered(self) -> BaseException | None:
+        """If somebody has begun with it, wait until that is over; what then went wrong here."""
+        if self._answer is None:
+            return None
+        if not self._answer.done():
+            await asyncio.wait([self._answer])
+        answer, self._answer = self._answer, None
+        return answer.exception()
 
     def _goes_along(self, request: Request) -> bool:
         if request.verb is not self._engine.enqueue or self.closed or not self._asleep():
@@ -74,8 +78,12 @@ class Standby:
     def _asleep(self) -> bool:
         """Whether the loop waits: one that is busy, for who knows how long, starts nothing."""
         answer = self._answer
-        loop = None if answer is None else answer.get_loop()
-        return loop is not None and loop.is_running() and asyncio.current_task(loop) is None
+        if answer is None:
+            return False
+        loop = answer.get_loop()
+        # Without a task it may still be in a callback, which is seen only if that is who asks.
+        here = loop is asyncio._get_running_loop()  # noqa: SLF001 - the other one raises
+        return loop.is_running() and not here and asyncio.current_task(loop) is None
 
     def _answered(self, errand: Errand) -> None:
         if errand is not self._errand:
@@ -83,7 +91,8 @@ class Standby:
         self._errand = None
         assert self._answer is not None, "it was left"
         try:
-            self._began(errand.value or ())
+            # Not in the context of whoever has answered: what starts now keeps it.
+            self._context.run(self._began, errand.value or ())
         except Exception as error:  # noqa: BLE001 - raised again, where it ends the worker
             self._answer.set_exception(error)
         else:

@@ -165,9 +165,7 @@ class Turns:
         for want in wanted:
             # What a pace was told before, it has to know.
             notes = self._notes(tx, ())
-            taken = claim(
-                tx, want, now=now, lanes=lanes, react=react, notes=notes, looks_again=True
-            )
+            taken = claim(tx, want, now=now, lanes=lanes, react=react, notes=notes, along=True)
             self._after_claim(tx, taken)
             claims.append(taken)
         return claims

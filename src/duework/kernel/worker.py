@@ -74,8 +74,7 @@ class Worker:
         self._dead: set[int] = set()
         self._written_off: set[int] = set()
         self._parked = False
-        # Why the last turn failed, if it did.
-        self._failing: str | None = None
+        self._failing: str | None = None  # Why the last turn failed, if it did.
         self._stop_at: float | None = None
         self._fatal: Error | None = None
         self._alarm: Alarm | None = None
@@ -213,7 +212,8 @@ class Worker:
             await self._sleep(seconds)
         finally:
             self._standby.take_back()
-        await self._standby.answered()
+        if (error := await self._standby.answered()) is not None:
+            raise error
 
     def _began(self, claims: Sequence[Claim]) -> None:
         """Start what was claimed for us; what else there is to know, the next look tells."""
