@@ -116,8 +116,7 @@ BESIDE = ["beside 1", "beside 2"]
 def _beside(shop: Shop, acked: Ack) -> None:
     hand = shop.hand()
     for what in BESIDE:
-        taken = hand.stand_by()
-        shop.note.enqueue(what)
+        taken = hand.enqueue_beside(shop.note, what)
         acked("enqueued", what)
         acked("claimed", len(taken))
         hand.carry_on(taken, acked)

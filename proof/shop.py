@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from duework import App, Run
 from duework.clock import FOREVER, VirtualClock
-from duework.db.requests import Errand
+from duework.db.requests import Errand, requested
 from duework.kernel import liveness
 from duework.kernel.claim import Want
 from duework.kernel.host import WorkerHost
@@ -175,21 +175,26 @@ class Hand:
     def _want(self) -> Want:
         return Want(self.id, 15_000, self._engine.registry.pools(), {"thread": 10}, alone=1)
 
-    def stand_by(self) -> list[Claimed]:
-        """Leave a claim with the writer, as a worker that sleeps does; what it takes will be listed."""
+    def enqueue_beside(self, task: Any, *arguments: Any) -> list[Claimed]:
+        """What the writer's thread does with an enqueue while a worker sleeps; what that claimed."""
         taken: list[Claimed] = []
 
         def answered(errand: Errand) -> None:
             taken.extend(job for claim in errand.value or () for job in claim.jobs)
 
+        writer, enqueue = self._engine.writer, self._engine.enqueue
         errand = Errand(
             *(self._turns.grab, [self._want()], None),
             essential=False,
             loop=cast("asyncio.AbstractEventLoop", AtOnce()),
-            beside=lambda request: request.verb is self._engine.enqueue,
+            beside=lambda request: request.verb is enqueue,
             then=answered,
         )
-        self._engine.writer.leave(errand)
+        writer.leave(errand)
+        new = task.using()._new_job(arguments, {}, self._engine.clock.now())
+        request = requested(enqueue, [new], self.patience, first=False)
+        writer._settle_group([request])
+        request.answer()
         return taken
 
     def attempt(self, job: Claimed) -> Ending:
