@@ -184,8 +184,7 @@ class Hand:
 
         writer, enqueue = self._engine.writer, self._engine.enqueue
         errand = Errand(
-            *(self._turns.grab, [self._want()], None),
-            essential=False,
+            *(self._turns.grab, [self._want()]),
             loop=cast("asyncio.AbstractEventLoop", AtOnce()),
             beside=lambda request: request.verb is enqueue,
             then=answered,
@@ -215,19 +214,14 @@ class Hand:
     def carry_on(self, jobs: Sequence[Claimed], acked: Ack) -> None:
         """Run what was claimed by the way, and settle it."""
         ended = [self.attempt(job) for job in jobs]
-        result = self.turn(ended, claim=False)
-        for ending, written in zip(ended, result.settled, strict=True):
-            if written is not None:
-                acked("settled", ending.id, ending.fence, written.kind)
+        _say_settled(ended, self.turn(ended, claim=False), acked)
 
     def work(self, acked: Ack = silent) -> None:
         """Until nothing is left; if a turn fails it raises, and may be called again."""
         for _ in range(1000):
             result = self.turn(self._endings)
             ended, self._endings = self._endings, []
-            for ending, written in zip(ended, result.settled, strict=True):
-                if written is not None:
-                    acked("settled", ending.id, ending.fence, written.kind)
+            _say_settled(ended, result, acked)
             assert result.claim is not None, "asked for"
             self._endings = [self.attempt(job) for job in result.claim.jobs]
             if not self._endings and not result.recovered:
@@ -239,6 +233,12 @@ class Hand:
     def close(self) -> None:
         self._engine.writer.call(self._turns.farewell, [Turn([])], patience=None)
         self._ledger.close()
+
+
+def _say_settled(ended: Sequence[Ending], result: TurnResult, acked: Ack) -> None:
+    for ending, written in zip(ended, result.settled, strict=True):
+        if written is not None:
+            acked("settled", ending.id, ending.fence, written.kind)
 
 
 @contextmanager

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import pytest
@@ -41,11 +44,39 @@ async def at_rest(worker: Worker) -> None:
         await asyncio.sleep(0.02)
 
 
-async def started(app: App) -> tuple[Worker, asyncio.Task[None]]:
-    worker = await asyncio.to_thread(app.worker)
+async def started(app: App, queues: set[str] | None = None) -> tuple[Worker, asyncio.Task[None]]:
+    worker = await asyncio.to_thread(app.worker, queues)
     running = asyncio.create_task(worker.run())
     await at_rest(worker)
     return worker, running
+
+
+@contextlib.asynccontextmanager
+async def sleeping(app: App, queues: set[str] | None = None) -> AsyncIterator[Worker]:
+    """A worker with nothing to do, which is stopped at the end."""
+    worker, running = await started(app, queues)
+    yield worker
+    worker.stop()
+    await running
+
+
+async def until(there: Callable[[], object]) -> None:
+    while not there():  # noqa: ASYNC110 - what is waited for tells nobody
+        await asyncio.sleep(0.01)
+
+
+class Crowd:
+    """Jobs that take a while, and how many of them ran at once."""
+
+    def __init__(self) -> None:
+        self.now = self.most = self.over = 0
+
+    async def note(self, number: int) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.02)
+        self.now -= 1
+        self.over += 1
 
 
 def test_a_job_is_claimed_by_the_transaction_that_makes_it(app: App, kind: str) -> None:
@@ -60,15 +91,13 @@ def test_a_job_is_claimed_by_the_transaction_that_makes_it(app: App, kind: str) 
         begun.set()
 
     async def program() -> None:
-        worker, running = await started(app)
-        for _ in range(2):
-            await at_rest(worker)
-            commits.count = 0
-            begun.clear()
-            await note.aenqueue()
-            await asyncio.wait_for(begun.wait(), 10)
-        worker.stop()
-        await running
+        async with sleeping(app) as worker:
+            for _ in range(2):
+                await at_rest(worker)
+                commits.count = 0
+                begun.clear()
+                await note.aenqueue()
+                await asyncio.wait_for(begun.wait(), 10)
 
     asyncio.run(program())
     # Through a server the caller would wait for too many round trips.
@@ -85,49 +114,36 @@ def test_it_starts_only_once_it_is_durable(app: App, way: str) -> None:
         begun.set()
 
     async def program() -> None:
-        worker, running = await started(app)
-        commits = Commits(app)
-        commits.go.clear()
-        call = note.aenqueue() if way == "aenqueue" else asyncio.to_thread(note.enqueue)
-        asking = asyncio.ensure_future(call)
-        assert await asyncio.to_thread(commits.reached.wait, 10)
-        await asyncio.sleep(0.05)
-        assert not begun.is_set()
-        assert not asking.done()
-        commits.go.set()
-        await asyncio.wait_for(begun.wait(), 10)
-        await asking
-        worker.stop()
-        await running
+        async with sleeping(app):
+            commits = Commits(app)
+            commits.go.clear()
+            call = note.aenqueue() if way == "aenqueue" else asyncio.to_thread(note.enqueue)
+            asking = asyncio.ensure_future(call)
+            assert await asyncio.to_thread(commits.reached.wait, 10)
+            await asyncio.sleep(0.05)
+            assert not begun.is_set()
+            assert not asking.done()
+            commits.go.set()
+            await asyncio.wait_for(begun.wait(), 10)
+            await asking
 
     asyncio.run(program())
 
 
 def test_no_more_are_claimed_than_there_are_slots(url: str) -> None:
     app = App(url, concurrency=2)
-    now, most, over = 0, 0, 0
-
-    @app.task
-    async def note(number: int) -> None:
-        nonlocal now, most, over
-        now += 1
-        most = max(most, now)
-        await asyncio.sleep(0.02)
-        now -= 1
-        over += 1
+    crowd = Crowd()
+    note = app.task(name="note")(crowd.note)
 
     async def program() -> None:
-        worker, running = await started(app)
-        for number in range(12):
-            await note.aenqueue(number)
-            await asyncio.sleep(0.004)
-        while over < 12:  # noqa: ASYNC110 - what is counted is elsewhere
-            await asyncio.sleep(0.01)
-        worker.stop()
-        await running
+        async with sleeping(app):
+            for number in range(12):
+                await note.aenqueue(number)
+                await asyncio.sleep(0.004)
+            await until(lambda: crowd.over == 12)
 
     asyncio.run(program())
-    assert most == 2
+    assert crowd.most == 2
     assert {(job.state, job.fence) for job in app.jobs(task="note")} == {("done", 1)}
     app.close()
 
@@ -140,50 +156,35 @@ def test_a_paused_queue_a_later_job_and_an_unknown_queue_are_left_alone(app: App
         ran.append(what)
 
     async def program() -> None:
-        worker = await asyncio.to_thread(app.worker, {"default", "paused"})
-        running = asyncio.create_task(worker.run())
-        await asyncio.to_thread(app.pause, "paused")
-        for what, options in (
-            ("paused", {"queue": "paused"}),
-            ("later", {"delay": "1h"}),
-            ("elsewhere", {"queue": "elsewhere"}),
-            ("now", {}),
-        ):
+        async with sleeping(app, {"default", "paused"}) as worker:
+            await asyncio.to_thread(app.pause, "paused")
+            for what, options in (
+                ("paused", {"queue": "paused"}),
+                ("later", {"delay": "1h"}),
+                ("elsewhere", {"queue": "elsewhere"}),
+                ("now", {}),
+            ):
+                await at_rest(worker)
+                await note.using(**options).aenqueue(what)
+            await until(lambda: ran)
             await at_rest(worker)
-            await note.using(**options).aenqueue(what)
-        while not ran:  # noqa: ASYNC110 - what is waited for is elsewhere
-            await asyncio.sleep(0.01)
-        await at_rest(worker)
-        worker.stop()
-        await running
 
     asyncio.run(program())
     assert ran == ["now"]
 
 
 def test_a_limit_counts_what_was_claimed_by_the_way(app: App) -> None:
-    most, now, over = 0, 0, 0
-
-    @app.task(concurrency=1)
-    async def note(number: int) -> None:
-        nonlocal now, most, over
-        now += 1
-        most = max(most, now)
-        await asyncio.sleep(0.02)
-        now -= 1
-        over += 1
+    crowd = Crowd()
+    note = app.task(name="note", concurrency=1)(crowd.note)
 
     async def program() -> None:
-        worker, running = await started(app)
-        for number in range(5):
-            await note.aenqueue(number)
-        while over < 5:  # noqa: ASYNC110 - what is counted is elsewhere
-            await asyncio.sleep(0.01)
-        worker.stop()
-        await running
+        async with sleeping(app):
+            for number in range(5):
+                await note.aenqueue(number)
+            await until(lambda: crowd.over == 5)
 
     asyncio.run(program())
-    assert most == 1
+    assert crowd.most == 1
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["function", "coroutine"])
@@ -246,19 +247,17 @@ def test_nothing_is_claimed_for_an_event_loop_that_stands_still(app: App) -> Non
     async def note() -> None: ...
 
     async def program() -> None:
-        worker, running = await started(app)
+        async with sleeping(app) as worker:
 
-        def ask() -> None:
-            job = note.enqueue()
-            found.append(job.refresh().phase)
+            def ask() -> None:
+                job = note.enqueue()
+                found.append(job.refresh().phase)
 
-        asking = threading.Thread(target=ask)
-        # Neither may the loop go on before: it would hear of the job and claim it itself.
-        asking.start()
-        asking.join()
-        await at_rest(worker)
-        worker.stop()
-        await running
+            asking = threading.Thread(target=ask)
+            # Neither may the loop go on before: it would hear of the job and claim it itself.
+            asking.start()
+            asking.join()
+            await at_rest(worker)
 
     asyncio.run(program())
     assert found == ["ready"]
@@ -274,18 +273,16 @@ def test_what_a_pace_was_told_counts_for_what_is_enqueued_next(app: App) -> None
         ran.append(number)
 
     async def program() -> None:
-        worker, running = await started(app)
-        # The worker is not woken for it: else it may have written it down before.
-        app.registry.on_note = lambda: None
+        async with sleeping(app) as worker:
+            # The worker is not woken for it: else it may have written it down before.
+            app.registry.on_note = lambda: None
 
-        def tell_and_ask() -> None:
-            quota.blocked("1h")
-            note.enqueue(1)
+            def tell_and_ask() -> None:
+                quota.blocked("1h")
+                note.enqueue(1)
 
-        await asyncio.to_thread(tell_and_ask)
-        await at_rest(worker)
-        worker.stop()
-        await running
+            await asyncio.to_thread(tell_and_ask)
+            await at_rest(worker)
 
     asyncio.run(program())
     assert ran == []
@@ -321,15 +318,12 @@ def test_jobs_keep_the_context_of_their_worker(app: App) -> None:
 
     async def program() -> None:
         whose.set("the worker's")
-        worker, running = await started(app)
-        whose.set("the caller's")
-        for count in range(1, 4):
-            await at_rest(worker)
-            await note.aenqueue()
-            while len(seen) < count:  # noqa: ASYNC110 - what is waited for is elsewhere
-                await asyncio.sleep(0.01)
-        worker.stop()
-        await running
+        async with sleeping(app) as worker:
+            whose.set("the caller's")
+            for count in range(1, 4):
+                await at_rest(worker)
+                await note.aenqueue()
+                await until(partial(lambda wanted: len(seen) == wanted, count))
 
     asyncio.run(program())
     assert seen == ["the worker's"] * 3
@@ -342,12 +336,12 @@ def test_nothing_is_claimed_for_a_loop_whose_callback_asks(app: App) -> None:
     async def note() -> None: ...
 
     async def program() -> None:
-        worker, running = await started(app)
-        asyncio.get_running_loop().call_soon(lambda: found.append(note.enqueue().refresh().phase))
-        await asyncio.sleep(0.05)
-        await at_rest(worker)
-        worker.stop()
-        await running
+        async with sleeping(app) as worker:
+            asyncio.get_running_loop().call_soon(
+                lambda: found.append(note.enqueue().refresh().phase)
+            )
+            await asyncio.sleep(0.05)
+            await at_rest(worker)
 
     asyncio.run(program())
     assert found == ["ready"]

@@ -50,8 +50,7 @@ def with_errand(
 
     async def program() -> object:
         errand = Errand(
-            *(verb, ["along"], None),
-            essential=False,
+            *(verb, ["along"]),
             loop=asyncio.get_running_loop(),
             beside=beside,
             then=lambda answered: answers.append(answered.value),

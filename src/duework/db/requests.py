@@ -21,12 +21,12 @@ class Request(Waiting, eq=False):
 
     verb: Verb[Any, Any]
     items: list[Any]
-    deadline: float | None
+    deadline: float | None = None
     # Work that runs already: written down even on the last of the disk.
-    essential: bool
+    essential: bool = False
 
 
-class Errand(Request, eq=False):
+class Errand(Request, eq=False, kw_only=True):
     """A request that waits for another one, to go along with it."""
 
     beside: Callable[[Request], bool]

@@ -31,7 +31,6 @@ class Standby:
         self._errand: Errand | None = None
         # Resolved when there is an answer.
         self._answer: asyncio.Future[None] | None = None
-        self._context = copy_context()
         # Nothing more is to be claimed, and what was is handed back.
         self.closed = False
 
@@ -45,13 +44,13 @@ class Standby:
         """Let whoever makes work claim it for us, from now on."""
         loop = asyncio.get_running_loop()
         self._answer = loop.create_future()
-        self._context = copy_context()
+        # Not in the context of whoever answers: what starts then keeps it.
+        context = copy_context()
         self._errand = Errand(
-            *(self._grab, [want], None),
-            essential=False,
+            *(self._grab, [want]),
             loop=loop,
             beside=self._goes_along,
-            then=self._answered,
+            then=lambda errand: context.run(self._answered, errand),
         )
         self._engine.writer.leave(self._errand)
 
@@ -91,8 +90,7 @@ class Standby:
         self._errand = None
         assert self._answer is not None, "it was left"
         try:
-            # Not in the context of whoever has answered: what starts now keeps it.
-            self._context.run(self._began, errand.value or ())
+            self._began(errand.value or ())
         except Exception as error:  # noqa: BLE001 - raised again, where it ends the worker
             self._answer.set_exception(error)
         else:
