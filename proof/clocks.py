@@ -17,12 +17,12 @@ from typing import Any
 from unittest import mock
 
 from duework import App
-from duework.clock import SystemClock
 from duework.kernel.steps import Steps
 from proof import tasks
 from proof.check import check
 from proof.history import Op, gather, record
 from proof.section import Result, Scale, Section
+from tests.support.clocks import clock_of
 from tests.support.postgres import server
 
 HOUR = 3_600_000
@@ -39,12 +39,8 @@ class Host:
 
     def __init__(self, url: str) -> None:
         self.app = App(url, lease=f"{LEASE_MS}ms", concurrency=20)
+        self.clock = clock_of(self.app)
         self.tasks = tasks.define(self.app)
-
-    def set_clock(self, by: int) -> None:
-        clock = self.app._clock
-        assert isinstance(clock, SystemClock)
-        clock.offset += by
 
 
 class Day:
@@ -76,7 +72,7 @@ class Day:
             if one_host:
                 # What was put off by a clock that was ahead is due when time has got there.
                 for host in self.hosts:
-                    host.set_clock(2 * YEAR)
+                    host.clock.wrong += 2 * YEAR
             for host in self.hosts:
                 # Somebody rings: an idle worker looks at the clock again within a minute.
                 await self.enqueue(host, "bare", 0.0)
@@ -95,7 +91,7 @@ class Day:
         await asyncio.sleep(0.3)
         self.held += await asyncio.to_thread(self._held)
         for host in self.hosts if one_host else [self.rng.choice(self.hosts)]:
-            host.set_clock(by)
+            host.clock.wrong += by
         self.steps += 1
         for host in self.hosts:
             await self.enqueue(host, "plain", 0.0)

@@ -90,8 +90,8 @@ class SimClock(SystemClock):
         self._loop = loop
         self.skew = 0
 
-    def now(self) -> int:
-        return EPOCH + int(self._loop.time() * 1000) + self.skew + self.offset
+    def wall(self) -> int:
+        return EPOCH + int(self._loop.time() * 1000) + self.skew
 
     def boot(self) -> int:
         return int(self._loop.time() * 1000)

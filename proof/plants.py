@@ -49,7 +49,7 @@ def _effects_apart() -> Iterator[None]:
 
         await self.engine.writer.acall(effects, list(turn.endings), patience=None)
         bare = [ending.but(effects=()) for ending in turn.endings]
-        rest = Turn(bare, turn.want, turn.take_over, turn.dead, turn.excused, turn.progress)
+        rest = Turn(bare, turn.want, turn.dead, turn.excused, turn.progress)
         return await ask(self, rest)
 
     with mock.patch.object(worker.Worker, "_ask", apart):

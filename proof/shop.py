@@ -31,9 +31,11 @@ from duework.kernel.lanes import Q
 from duework.kernel.ledger import Ledger
 from duework.kernel.liveness import Process
 from duework.kernel.runner import Runner
+from duework.kernel.steps import Hold
 from duework.kernel.turns import Turn, TurnResult, Turns
 
 START = 1_800_000_000_000
+LEASE_MS = 15_000
 LINKS = 2
 EFFECT = "insert into effect (what, job, fence) values (:what, :job, :fence)"
 # Long enough that a row does not fit on a page.
@@ -41,6 +43,13 @@ LONG = "x" * 6000
 
 # What was acknowledged to whoever asked, in order: ("enqueued", label), ("settled", job, fence, kind).
 Ack = Callable[..., None]
+
+
+class Awake(Hold):
+    """Time that is moved by hand is no process that stood still."""
+
+    def ends_in(self) -> int:
+        return 0
 
 
 def silent(*_: Any) -> None:
@@ -145,7 +154,8 @@ class Hand:
         self._shop = shop
         self._engine = engine
         self.id = secrets.randbits(62)
-        self._turns = Turns(engine, liveness.this_process(self.id, engine.clock.now()))
+        hold = Awake(engine.clock, engine.steps, LEASE_MS)
+        self._turns = Turns(engine, liveness.this_process(self.id, engine.clock.now()), hold)
         host = WorkerHost(engine, self.id, lambda: None)
         self._runner = Runner(engine.registry, host, self.id, lambda: 0.5)
         self._ledger = Ledger(16)
@@ -168,12 +178,12 @@ class Hand:
                 for each in workers
                 if each.id != self.id and liveness.verdict(each) in {"dead", "rebooted"}
             )
-        turn = Turn(list(endings), want, take_over=True, dead=dead)
+        turn = Turn(list(endings), want, dead)
         writer = self._engine.writer
         return writer.call(self._turns.take, [turn], patience=self.patience, first=True)[0]
 
     def _want(self) -> Want:
-        return Want(self.id, 15_000, self._engine.registry.pools(), {"thread": 10}, alone=1)
+        return Want(self.id, LEASE_MS, self._engine.registry.pools(), {"thread": 10}, alone=1)
 
     def enqueue_beside(self, task: Any, *arguments: Any) -> list[Claimed]:
         """What the writer's thread does with an enqueue while a worker sleeps; what that claimed."""

@@ -1,8 +1,9 @@
 """Where time comes from: the only module that reads a clock.
 
-`now` is wall time and decides what is due. `boot` counts from the machine's start, through
-suspends, and no step of the wall clock moves it; comparing the two is how a step is noticed.
-Both are integer milliseconds. `monotonic` is in seconds and measures durations.
+`now` decides what is due. It is what the `wall` clock shows, or what a database server's clock does.
+`boot` counts from the machine's start, through suspends, and no step of the wall clock moves it;
+comparing the two is how a step is noticed. All are integer milliseconds. `monotonic` is in seconds and
+measures durations.
 """
 
 from __future__ import annotations
@@ -20,19 +21,43 @@ _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 class Clock(Protocol):
     def now(self) -> int: ...
 
+    def wall(self) -> int: ...
+
     def boot(self) -> int: ...
+
+    def at(self, wall: int, boot: int) -> int:
+        """What `now` was when these were read."""
+        ...
 
     def monotonic(self) -> float: ...
 
 
 class SystemClock:
-    """The machine's own clocks, with an offset where a database server's time rules."""
+    """The machine's own clocks.
+
+    Where others have the time, it was theirs once and goes on with boot time from there: whoever
+    sets the wall clock of this host does not move it.
+    """
 
     def __init__(self) -> None:
-        self.offset = 0
+        # How far the time of others is ahead of boot time, if it rules.
+        self._ahead: int | None = None
 
     def now(self) -> int:
-        return time.time_ns() // 1_000_000 + self.offset
+        ahead = self._ahead
+        return self.wall() if ahead is None else self.boot() + ahead
+
+    def wall(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def at(self, wall: int, boot: int) -> int:
+        return wall if self._ahead is None else boot + self._ahead
+
+    def follow(self, now: int, boot: int, within: int = 0) -> None:
+        """At that boot time it was `now`, more or less; what is known better than that is kept."""
+        ahead = now - boot
+        if self._ahead is None or abs(ahead - self._ahead) > within:
+            self._ahead = ahead
 
     def boot(self) -> int:
         return time.clock_gettime_ns(_BOOT) // 1_000_000
@@ -50,6 +75,12 @@ class VirtualClock:
 
     def now(self) -> int:
         return self._now
+
+    def wall(self) -> int:
+        return self._now
+
+    def at(self, wall: int, boot: int) -> int:  # noqa: ARG002 - both stand still
+        return wall
 
     def boot(self) -> int:
         return self._now - self._start

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from duework.clock import SystemClock
 from duework.db.database import Tx
 from duework.kernel import liveness
 from duework.kernel.engine import Engine
 from duework.kernel.lanes import Q
+from duework.kernel.steps import Hold
 from duework.kernel.tasks import Registry
 from duework.kernel.turns import Turn, TurnResult, Turns
-from tests.support.kernel import ME, OTHER, START, Kernel
+from tests.support.kernel import LEASE, ME, OTHER, START, Kernel
 
 
 def test_one_that_was_too_slow_learns_who_was_quicker(kernel: Kernel) -> None:
     engine = Engine(kernel.database, Registry())
-    turns = Turns(engine, liveness.this_process(ME, START))
+    hold = Hold(engine.clock, engine.steps, LEASE)
+    turns = Turns(engine, liveness.this_process(ME, START), hold)
     other = liveness.this_process(OTHER, START)
 
     def verb(tx: Tx) -> TurnResult:
@@ -33,3 +36,38 @@ def test_one_that_was_too_slow_learns_who_was_quicker(kernel: Kernel) -> None:
         return result
 
     assert [worker.id for worker in kernel.run(verb).workers] == [OTHER]
+
+
+class Clock(SystemClock):
+    """A wall clock that can be set, and goes by no server."""
+
+    time = START
+    wrong = 0
+
+    def wall(self) -> int:
+        return self.time + self.wrong
+
+    def boot(self) -> int:
+        return self.time - START
+
+    def follow(self, now: int, boot: int, within: int = 0) -> None: ...
+
+
+def test_a_step_that_another_thread_has_noticed_meanwhile_costs_nobody_a_lease(
+    kernel: Kernel,
+) -> None:
+    """Noticed after the worker has decided to take its turn, and before the turn is taken."""
+    clock, turn = Clock(), Turn([], kernel.want("greet"))
+    engine = Engine(kernel.database, Registry(), clock)
+    turns = Turns(engine, liveness.this_process(ME, START), Hold(clock, engine.steps, LEASE))
+    kernel.enqueue(kernel.new())
+    [held] = kernel.claim("greet", worker=OTHER)
+
+    clock.wrong = 3_600_000
+    engine.steps.steady()
+    [result] = kernel.run(lambda tx: turns.take(tx, [turn]))
+    assert list(result.recovered) == []
+
+    clock.time += LEASE
+    [result] = kernel.run(lambda tx: turns.take(tx, [turn]))
+    assert [ending.id for ending in result.recovered] == [held.id], "one lease later it is over"

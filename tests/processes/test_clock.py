@@ -12,6 +12,7 @@ from duework import App, Run
 from duework.clock import SystemClock
 from duework.db.urls import open_database
 from duework.kernel.facts import ClockStepped, Fact, LeaseRecovered, LeaseWasLost
+from tests.support.clocks import clock_of
 from tests.support.working import eventually
 
 pytestmark = pytest.mark.slow
@@ -24,6 +25,7 @@ class Host:
 
     def __init__(self, url: str, started: Counter[int]) -> None:
         self.app = App(url, lease="900ms")
+        self.clock = clock_of(self.app)
         self.facts: list[Fact] = []
         self.app.on_fact(self.facts.append)
 
@@ -34,11 +36,6 @@ class Host:
             return run.job.fence
 
         self.slow = slow
-
-    def set_clock(self, by: int) -> None:
-        clock = self.app.engine.clock
-        assert isinstance(clock, SystemClock)
-        clock.offset += by
 
     def told(self, *kinds: type) -> list[Fact]:
         return [fact for fact in self.facts if isinstance(fact, kinds)]
@@ -57,7 +54,7 @@ async def _step(url: str, by: int, which: slice) -> None:
             assert len(started) == 8
 
             for host in hosts[which]:
-                host.set_clock(by)
+                host.clock.wrong += by
             fresh = [await host.slow.aenqueue(0) for host in hosts]
 
             for job in fresh:
@@ -89,11 +86,10 @@ def test_when_one_of_two_hosts_has_its_clock_set_no_lease_is_lost(url: str, by: 
 def test_a_host_whose_clock_is_wrong_from_the_start_goes_by_the_time_of_the_server(
     app: App, url: str
 ) -> None:
-    clock = app._clock  # noqa: SLF001 - as if the host's clock had been set before
-    assert isinstance(clock, SystemClock)
+    clock = clock_of(app)
     database = open_database(url)
     right = database.now()
-    clock.offset += HOUR
+    clock.wrong += HOUR
 
     facts: list[Fact] = []
     app.on_fact(facts.append)
@@ -107,20 +103,19 @@ def test_a_host_whose_clock_is_wrong_from_the_start_goes_by_the_time_of_the_serv
 
 def test_what_a_clock_puts_off_that_was_just_set_is_put_off_by_the_right_time(app: App) -> None:
     """Before the worker's next turn, which would have noticed: a retry, and a job that follows."""
-    clock = app._clock  # noqa: SLF001 - as if the host's clock had been set
-    assert isinstance(clock, SystemClock)
+    clock = clock_of(app)
 
     @app.task
     async def follows() -> None: ...
 
     @app.task(retries=1, backoff="1m")
     async def fails(run: Run) -> None:
-        clock.offset += HOUR if run.attempt == 1 else 0
+        clock.wrong += HOUR if run.attempt == 1 else 0
         raise ValueError
 
     @app.task
     async def goes_on(run: Run) -> None:
-        clock.offset += HOUR
+        clock.wrong += HOUR
         run.enqueue(follows.using(delay="1m"))
 
     def put_off(task: str) -> float:
@@ -143,6 +138,6 @@ def test_what_a_clock_puts_off_that_was_just_set_is_put_off_by_the_right_time(ap
     asyncio.run(main())
 
     with app.transaction() as tx:
-        clock.offset += HOUR
+        clock.wrong += HOUR
         tx.enqueue(follows.using(delay="1m"))
     assert 40 < put_off("follows") <= 61

@@ -21,7 +21,6 @@ from duework.kernel.engine import Engine, Settings
 from duework.kernel.facts import JobStarted, JobStuck, LeaseWasLost
 from duework.kernel.job import Claimed, Ending
 from duework.kernel.ledger import Ledger
-from duework.kernel.outcomes import Outcome
 from duework.kernel.pools import Threads
 from duework.kernel.run import Host
 from duework.kernel.runner import Attempt, Runner, TimedOut, TooLate
@@ -173,10 +172,8 @@ class Attempts:
         self._wake()
 
     def _ended(self, attempt: Attempt, value: Any, error: BaseException | None) -> Ending:
-        if error is not None or isinstance(value, (Outcome, Ending)) or attempt.run._effects:  # noqa: SLF001 - ours
-            # It may be put off: by a clock that was just set, for an hour or a year too long.
-            self._engine.steps.steady()
-        now = self._engine.clock.now()
+        # It may be put off: by a clock that was just set, for an hour or a year too long.
+        now = self._engine.steps.steady()
         if error is None and not isinstance(value, Ending):
             return self._runner.conclude(attempt, value, None, now)
         if isinstance(error, isolate.Crash):
@@ -269,11 +266,10 @@ class Attempts:
     def _give_up(self, attempt: Attempt) -> None:
         """It cannot be killed: settle without it, and let the process be replaced when idle."""
         self._drop(attempt)
-        self._engine.steps.steady()
         self.recycle = True
         why = attempt.stopping or ""
         self._engine.tell(JobStuck(attempt.job.id, attempt.job.task, why))
-        self.endings.append(self._runner.give_up_waiting(attempt, self._engine.clock.now()))
+        self.endings.append(self._runner.give_up_waiting(attempt, self._engine.steps.steady()))
         self._wake()
 
     def lost(self, leases: list[Lease]) -> None:

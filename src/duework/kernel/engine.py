@@ -172,23 +172,24 @@ class Engine:
         self.ring_after(tx)
         return [None for _ in wanted]
 
-    def follow_server(self) -> None:
+    def follow_server(self) -> bool:
         """Take the time from the database's server, if there is one: hosts disagree, it does not."""
-        if not isinstance(self.clock, SystemClock):
-            return
-        best: tuple[int, int] | None = None
-        for _ in range(LOOKS_AT_SERVER):
-            before = self.clock.now()
+        clock = self.clock
+        if not isinstance(clock, SystemClock):
+            return False
+        looks: list[tuple[int, int, int]] = []
+        while len(looks) < LOOKS_AT_SERVER:
+            before = clock.boot()
             if (server := self.database.now()) is None:
-                return
-            took = self.clock.now() - before
-            # The quicker the answer, the less is left to guess of when it was given.
-            if best is None or took < best[0]:
-                best = took, server - before - took // 2
+                return False
+            took = clock.boot() - before
+            looks.append((took, server, before))
             if took <= QUICK_MS:
                 break
-        if best is not None:
-            self.clock.offset += best[1]
+        # The quicker the answer, the less is left to guess of when it was given.
+        took, server, before = min(looks)
+        clock.follow(server, before + took // 2, within=took - took // 2)
+        return True
 
     def react(self, tx: Tx, row: Held, ending: Ending) -> None:
         if self.reactor is not None:

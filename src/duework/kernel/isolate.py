@@ -258,7 +258,7 @@ class _Pipe:
     def __init__(self, pipe: Connection, spec: Spec) -> None:
         self._pipe = pipe
         self._clock = SystemClock()
-        self._clock.offset = spec.now - self._clock.now()
+        self._clock.follow(spec.now, self._clock.boot())
 
     def _ask(self, ask: str, **more: Any) -> dict[str, Any]:
         self._pipe.send_bytes(_encode({"ask": ask, **more}))

@@ -72,7 +72,9 @@ class Keeper:
             self._thread.join(timeout=2)
 
     def _extend_verb(self, tx: Tx, groups: list[list[tuple[int, int]]]) -> Sequence[list[int]]:
-        until = self._engine.clock.now() + self._lease_ms
+        # Here, since it may have waited for this: what a clock that is an hour slow has extended would
+        # be over for everybody else.
+        until = self._engine.steps.steady() + self._lease_ms
         return [list(extend(tx, leases, worker=self._worker, until=until)) for leases in groups]
 
     def _serve(self) -> None:
@@ -86,6 +88,7 @@ class Keeper:
     def _turn(self) -> None:
         """What it does several times per lease, whatever thread that is done in."""
         self.awake()
+        self._engine.steps.ask_again()
         self._watch_loop()
         leases = self._leases()
         if not leases:
@@ -103,7 +106,6 @@ class Keeper:
             self._last_success = monotonic()
 
     def _try_extend(self, leases: list[tuple[int, int]], seconds: float) -> bool:
-        self._engine.steps.steady()
         try:
             gone = self._engine.writer.call_within(self._extend, [leases], seconds)[0]
         except Error:

@@ -1,12 +1,15 @@
 """Clocks that are set, and processes that stand still.
 
-A wall clock that jumps, or a process that wakes up after a pause, makes every lease of others look
-over. For one lease length after that none of them is written off, while their holders, who go by the
-same time, extend them. Where a server has the time, it is asked again after a jump.
+Where a server has the time, everybody's clock follows it, and setting a host's clock moves nothing.
+But that is also how a machine that was stopped gets its time back, so the server is asked again then,
+and now and then besides, since clocks drift. Where the wall clock rules, one that jumps, or a process
+that wakes up after a pause, makes every lease of others look over. For one lease length after that
+none of them is written off, while their holders, who go by the same time, extend them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 
@@ -14,6 +17,8 @@ from duework.clock import Clock
 from duework.errors import Error
 
 STEP_MS = 2000
+# How often a server is asked for the time: a bad clock is off by 60 ms after that.
+ASK_MS = 600_000
 _LONG_AGO = -(2**62)
 
 
@@ -21,52 +26,67 @@ class Steps:
     """Notices that the wall clock was set: against boot time, which nobody can set."""
 
     def __init__(
-        self, clock: Clock, follow: Callable[[], None], tell: Callable[[int], None]
+        self, clock: Clock, follow: Callable[[], bool], tell: Callable[[int], None]
     ) -> None:
         self._clock = clock
+        # Takes the time from a server; False if there is none.
         self._follow = follow
         self._tell = tell
-        self._offset = clock.now() - clock.boot()
         self._lock = threading.Lock()
+        # How far the wall clock is ahead of boot time.
+        self._ahead = clock.wall() - clock.boot()
+        self._served = False
+        self._asked = clock.boot()
         # When, in boot time, the last step was noticed.
         self.last = _LONG_AGO
 
     def begin(self) -> None:
         """Ask for the time when the database is opened; that is no step."""
-        self._follow()
-        self._offset = self._clock.now() - self._clock.boot()
+        self._asked = self._clock.boot()
+        self._ahead = self._clock.wall() - self._asked
+        self._served = self._follow()
 
     def steady(self) -> int:
         """The time, after making sure that it is right; cheap unless the clock was set.
 
-        Called before anything is enqueued, leased or extended, from any thread: what a clock that
-        is an hour slow has extended would be over for everybody else.
+        Called before anything is enqueued, leased or extended, from any thread. What it answers was
+        read before the clock could be set again.
         """
-        now = self._clock.now()
-        step = now - self._clock.boot() - self._offset
-        if -STEP_MS <= step <= STEP_MS:
-            self._offset += step
-        else:
+        clock = self._clock
+        wall, boot = clock.wall(), clock.boot()
+        step = wall - boot - self._ahead
+        if not -STEP_MS <= step <= STEP_MS:
             self._stepped()
-            now = self._clock.now()
-        return now
+            wall, boot = clock.wall(), clock.boot()
+        elif step and not self._served:
+            self._ahead = wall - boot
+        return clock.at(wall, boot)
 
     def _stepped(self) -> None:
         with self._lock:
-            step = self._step()
+            boot = self._clock.boot()
+            step = self._clock.wall() - boot - self._ahead
             if abs(step) <= STEP_MS:
                 return
-            self.last = self._clock.boot()
+            self.last = boot
             try:
                 self._follow()
             except Error:
-                # Nothing can be written now anyway; the next call tries again.
+                # Until then the time goes on as before; the next call tries again.
                 return
-            self._offset += self._step()
+            self._asked = boot
+            self._ahead += step
             self._tell(step)
 
-    def _step(self) -> int:
-        return self._clock.now() - self._clock.boot() - self._offset
+    def ask_again(self) -> None:
+        """Follow a server whose clock and ours may have drifted apart; called now and then."""
+        boot = self._clock.boot()
+        if not self._served or boot - self._asked < ASK_MS:
+            return
+        with self._lock:
+            self._asked = boot
+            with contextlib.suppress(Error):
+                self._follow()
 
 
 class Hold:

@@ -21,6 +21,7 @@ from duework.kernel.ledger import started
 from duework.kernel.liveness import Process
 from duework.kernel.report import describe
 from duework.kernel.settle import settle
+from duework.kernel.steps import Hold
 
 # (job, fence, reason) of what is to be cancelled while it runs.
 Mark = tuple[int, int, str]
@@ -28,11 +29,10 @@ Mark = tuple[int, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One round with the database: what ended, what is wanted, whose leases may be written off."""
+    """One round with the database: what ended, what is wanted, who is known to be dead."""
 
     endings: list[Ending]
     want: Want | None = None
-    take_over: bool = False
     dead: tuple[int, ...] = ()
     excused: Sequence[tuple[int, int]] = ()
     progress: Sequence[tuple[Any, ...]] = ()
@@ -71,9 +71,10 @@ class Look:
 class Turns:
     """The verbs of one worker's process."""
 
-    def __init__(self, engine: Engine, process: Process) -> None:
+    def __init__(self, engine: Engine, process: Process, hold: Hold) -> None:
         self._engine = engine
         self._process = process
+        self._hold = hold
         # Whether others can read in the database who holds our leases.
         self._known = False
         # One object each, so that the writer can tell requests of the same verb.
@@ -113,11 +114,10 @@ class Turns:
 
     def _take_one(self, tx: Tx, turn: Turn) -> TurnResult:
         engine = self._engine
-        # Again, since it may have waited for this: no lease may be given, or written off, by a clock
+        # Here, since it may have waited for this: no lease may be given, or written off, by a clock
         # that was set meanwhile.
-        steps = engine.steps.last
         now = engine.steps.steady()
-        take_over = turn.take_over and engine.steps.last == steps
+        take_over = not self._hold.ends_in()
         settled = settle(tx, turn.endings, now=now, lanes=engine.lanes, react=engine.react)
         if turn.excused:
             excuse(tx, turn.excused)

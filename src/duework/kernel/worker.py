@@ -56,14 +56,14 @@ class Worker:
         self.id = secrets.randbits(62)
         self._queues = None if queues is None else frozenset(queues)
         self._process = liveness.this_process(self.id, engine.clock.now())
-        self._turns = Turns(engine, self._process)
+        self._hold = Hold(engine.clock, engine.steps, self.settings.lease_ms)
+        self._turns = Turns(engine, self._process, self._hold)
         self._standby = Standby(engine, self._turns.grab, self._began)
         self._wake = asyncio.Event()
         # A statement takes less time than a change of thread; one that a server runs takes more.
         self._near = engine.database.kind == "sqlite"
         self._host = WorkerHost(engine, self.id, self.ring)
         self._attempts = Attempts(engine, self.settings, self.id, self._host)
-        self._hold = Hold(engine.clock, engine.steps, self.settings.lease_ms)
         self._telling = Telling(engine)
         # Somebody rang: since the last claim, and since the last look for what is to be cancelled.
         self._rung = self._unheard = True
@@ -247,8 +247,7 @@ class Worker:
         held, progress = self._attempts, self._host.take_progress()
         if not (held.endings or held.excused or progress or want or self.engine.registry.notes):
             return False
-        take_over = self._hold.ends_in() == 0
-        turn = Turn(held.endings, want, take_over, tuple(self._dead), held.excused, progress)
+        turn = Turn(held.endings, want, tuple(self._dead), held.excused, progress)
         held.endings, held.excused = [], []
         if want is not None:
             self._rung = False
