@@ -1,8 +1,8 @@
 """Clocks are set by an hour and by a year, back and forth, while jobs run and others wait.
 
 Two workers, each an App of its own with a clock that can be set (the engine's clock argument; the machine's
-own clock is left alone). On SQLite they are two processes of one host, so both clocks are set; on
-PostgreSQL they are two hosts, and the server's time is right.
+own clock is left alone). On SQLite they are two processes of one host and share its clock; on PostgreSQL
+they are two hosts, and the server's time is right.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ class Day:
 
     def __init__(self, url: str, rng: random.Random) -> None:
         self.hosts = [Host(url), Host(url)]
+        self.one_host = url.startswith("sqlite")
+        if self.one_host:
+            self.hosts[1].app._clock = self.hosts[1].clock = self.hosts[0].clock
         self.rng = rng
         self.ops: list[Op] = []
         self.notes: list[dict[str, Any]] = []
@@ -63,16 +66,14 @@ class Day:
         op.kind, op.job = "ok", job.id
 
     async def run(self, steps: list[int]) -> None:
-        one_host = self.app.engine.database.kind == "sqlite"
         async with AsyncExitStack() as stack:
             for host in self.hosts:
                 await stack.enter_async_context(host.app.running())
             for by in steps:
-                await self._step(by, one_host=one_host)
-            if one_host:
+                await self._step(by)
+            if self.one_host:
                 # What was put off by a clock that was ahead is due when time has got there.
-                for host in self.hosts:
-                    host.clock.wrong += 2 * YEAR
+                self.hosts[0].clock.wrong += 2 * YEAR
             for host in self.hosts:
                 # Somebody rings: an idle worker looks at the clock again within a minute.
                 await self.enqueue(host, "bare", 0.0)
@@ -81,7 +82,7 @@ class Day:
                     break
                 await asyncio.sleep(0.1)
 
-    async def _step(self, by: int, *, one_host: bool) -> None:
+    async def _step(self, by: int) -> None:
         """Leases are held and jobs wait; the clock is set; two leases go by."""
         for host in self.hosts:
             for _ in range(3):
@@ -90,8 +91,7 @@ class Day:
             await self.enqueue(host, "plain", 0.0, delay=self.rng.uniform(0.5, DELAYED))
         await asyncio.sleep(0.3)
         self.held += await asyncio.to_thread(self._held)
-        for host in self.hosts if one_host else [self.rng.choice(self.hosts)]:
-            host.clock.wrong += by
+        self.rng.choice(self.hosts).clock.wrong += by
         self.steps += 1
         for host in self.hosts:
             await self.enqueue(host, "plain", 0.0)
