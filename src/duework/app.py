@@ -273,9 +273,9 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         return [
             Job(
                 id=answer.id,
-                queue=job.lane.queue,
-                task=job.lane.task,
-                priority=job.lane.priority,
+                queue=(lane := job.lane).queue,
+                task=lane.task,
+                priority=lane.priority,
                 key=job.key,
                 due=job.at,
                 at=job.at,

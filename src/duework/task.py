@@ -116,8 +116,7 @@ class Using(Generic[P, R]):
                 raise UsageError(
                     f"enqueue_many takes tuples of arguments, such as ('ada',): not {each!r}"
                 )
-        encode = self._task.definition.arguments.encode
-        return self._new(now, [encode(call, {}) for call in found])
+        return self._new(now, self._task.definition.arguments.encode_many(found))
 
     def _new_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:
         return self._new(now, [self._task.definition.arguments.encode(args, kwargs)])[0]
@@ -176,13 +175,13 @@ class Using(Generic[P, R]):
 
     def _payloads(self, items: Iterable[Any]) -> list[str]:
         """A tuple is a list of arguments; anything else is the one argument."""
-        encode = self._task.definition.arguments.encode
+        calls = [item if isinstance(item, tuple) else (item,) for item in items]
         payloads: list[str] = []
-        for item in items:
-            try:
-                payloads.append(encode(item if isinstance(item, tuple) else (item,), {}))
-            except InvalidArguments as error:
-                raise InvalidArguments(f"item {len(payloads)} of the batch: {error}") from None
+        try:
+            for payload in self._task.definition.arguments.encode_many(calls):
+                payloads.append(payload)  # noqa: PERF402 - one by one, to know which does not fit
+        except InvalidArguments as error:
+            raise InvalidArguments(f"item {len(payloads)} of the batch: {error}") from None
         return payloads
 
     def _follow(self) -> Follow:

@@ -389,10 +389,13 @@ def test_of_callers_that_commit_together_the_one_that_fails_leaves_nothing(
 def test_jobs_that_are_alike_keep_their_order_their_payloads_and_their_times(
     kernel: Kernel,
 ) -> None:
-    new = [kernel.new(payload=f'{{"n":{n},"t":"\\u0000é"}}', at=kernel.now + n) for n in range(30)]
+    new = [
+        kernel.new(payload=f'{{"n":{n},"t":"\\u0000é\U0001f600"}}', at=kernel.now + n // 30)
+        for n in range(65)
+    ]
     new[11] = kernel.new(key="taken")
     new[12] = kernel.new(key="taken")
-    new[20] = kernel.new("other", payload='{"n":20}')
+    new[50] = kernel.new("other", payload='{"n":50}')
 
     answers = kernel.enqueue(*new)
 

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import IntEnum, StrEnum
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -136,3 +137,48 @@ def test_a_flipped_bit_is_found(job: int, task: str, payload: str, data: st.Data
         return
 
     assert checksum(job, task, payload) != checksum(job, task, other)
+
+
+def simple(number: int, name: str = "", *, flag: bool = False) -> None: ...
+
+
+def positional(number: int, name: str = "") -> None: ...
+
+
+odd = st.integers() | st.text() | st.booleans() | st.none() | st.floats()
+calls = st.lists(
+    st.tuples(st.integers(-(2**70), 2**70)) | st.tuples(st.integers(), texts) | st.tuples(odd, odd)
+)
+
+
+@given(calls)
+@pytest.mark.parametrize("function", [positional, simple, take])
+def test_many_calls_become_what_each_of_them_becomes(
+    function: Any, calls: list[tuple[Any, ...]]
+) -> None:
+    codec = ArgumentCodec(function, 0, limit=30)
+
+    def gathered(payloads: Any) -> list[str]:
+        found: list[str] = []
+        try:
+            for payload in payloads:
+                found.append(payload)  # noqa: PERF402 - those before the error count
+        except (InvalidArguments, PayloadTooLarge) as error:
+            found.append(str(error))
+        return found
+
+    assert gathered(codec.encode_many(calls)) == gathered(codec.encode(call, {}) for call in calls)
+
+
+def test_of_thousands_of_calls_the_one_that_does_not_fit_is_named() -> None:
+    codec = ArgumentCodec(positional, 0)
+    calls: list[tuple[Any, ...]] = [(number, "a\nb") for number in range(2500)]
+    assert [codec.decode(each)[0] for each in codec.encode_many(calls)] == [
+        [number, "a\nb"] for number in range(2500)
+    ]
+
+    calls[2100] = ("7", "")
+    payloads = codec.encode_many(calls)
+    assert len(list(islice(payloads, 2100))) == 2100
+    with pytest.raises(InvalidArguments, match="Expected `int`, got `str` - at argument `number`"):
+        next(payloads)

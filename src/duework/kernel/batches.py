@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from duework.clock import FOREVER
-from duework.codec import checksum, encode
+from duework.codec import encode
 from duework.db.database import Tx
 from duework.errors import NotFound, UsageError
 from duework.ids import Ids
 from duework.kernel import jobs
-from duework.kernel.job import KEEP, Enqueued, JobId, NewBatch, NewJob, Reaction
+from duework.kernel.job import KEEP, Enqueued, JobId, NewBatch, Reaction
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.report import storable
 from duework.kernel.tally import B, Tally
@@ -50,7 +50,9 @@ def _create(tx: Tx, new: NewBatch, *, ids: Ids, lanes: Lanes, now: int) -> Enque
         tally.touch(batch)
         tally.write(tx, now=now)
     elif new.member.serial is None and new.member.after is None:
-        _insert(tx, new.member, new.payloads, batch, lanes.number(tx, new.member.lane), ids)
+        first = ids.draw_many(len(new.payloads))[0]
+        lane = lanes.number(tx, new.member.lane)
+        jobs.insert_alike(tx, new.member.but(batch=batch), new.payloads, first, lane)
     else:
         members = [new.member.but(payload=payload, batch=batch) for payload in new.payloads]
         jobs.enqueue(tx, members, ids=ids, lanes=lanes, now=now)
@@ -67,19 +69,6 @@ def _follow(tx: Tx, new: NewBatch, batch: int, ids: Ids, lanes: Lanes) -> dict[s
     lane = lanes.number(tx, then.lane)
     row = (ids.draw(), lane, then.lane.task, payload, then.delay, then.expires)
     return {f"then_{name}": value for name, value in zip(names, row, strict=True)}
-
-
-def _insert(
-    tx: Tx, member: NewJob, payloads: Sequence[str], batch: int, lane: int, ids: Ids
-) -> None:
-    """The members, which differ in nothing but their payloads: many thousands at once."""
-    task, at = member.lane.task, member.at
-    drawn = ids.draw_many(len(payloads))
-    rows = [
-        (identifier, at, payload, checksum(identifier, task, payload))
-        for identifier, payload in zip(drawn, payloads, strict=True)
-    ]
-    jobs.insert_alike(tx, rows, task=task, lane=lane, expires=member.expires, batch=batch)
 
 
 def open_members(tx: Tx, batch: int, after: int) -> list[int]:

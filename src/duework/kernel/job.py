@@ -62,7 +62,7 @@ class LaneName(msgspec.Struct, frozen=True, cache_hash=True):
     alone: int = 0
 
 
-class NewJob(msgspec.Struct, frozen=True):
+class NewJob(msgspec.Struct, frozen=True, gc=False):
     """A job to be enqueued. Times are given; the id is drawn when it is written."""
 
     lane: LaneName
@@ -82,7 +82,7 @@ class NewJob(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, **changes)
 
 
-class Enqueued(msgspec.Struct, frozen=True):
+class Enqueued(msgspec.Struct, frozen=True, gc=False):
     """What came of a `NewJob`: its id, or that of the job that was there already."""
 
     id: JobId

@@ -10,11 +10,11 @@ select * from unnest(:id::bigint[], :lane::bigint[], :task::text[], :key::text[]
                      :batch::bigint[])
 
 -- name: insert_alike
--- Differs: arrays in JSON are read by another function, and their texts have to become numbers.
+-- Differs: arrays in JSON are read and counted by other functions.
 insert into duework_job (id, lane, task, due, at, payload, checksum, expires, batch)
-select (value ->> 0)::bigint, :lane::bigint, :task::text, (value ->> 1)::bigint,
-       (value ->> 1)::bigint, value ->> 2, (value ->> 3)::bigint, :expires::bigint, :batch::bigint
-from json_array_elements(:rows::json) as r (value)
+select :first::bigint + place - 1, :lane::bigint, :task::text, :at::bigint, :at::bigint,
+       substr(value, 11), substr(value, 1, 10)::bigint, :expires::bigint, :batch::bigint
+from json_array_elements_text(:rows::json) with ordinality as r (value, place)
 
 -- name: settle_alike
 -- Differs: a null has no type by itself.

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, cast
 
 import msgspec
 
 from duework.clock import FOREVER
-from duework.codec import checksum
+from duework.codec import checked, checksum
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
 from duework.ids import Ids
@@ -36,9 +37,6 @@ CHUNK = 1000
 # How many new jobs one statement writes, and about how many bytes of payloads.
 PART_ROWS = 10_000
 PART_BYTES = 4_000_000
-
-# Id, due time, payload and checksum of a job that has the rest in common with others.
-Alike = tuple[int, int, str, int]
 
 
 def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int) -> list[Enqueued]:
@@ -83,36 +81,41 @@ def _insert_plain(
     numbers: Mapping[LaneName, int],
     special: Sequence[int],
 ) -> None:
-    """The others: many that are alike by one step of one statement, the rest row by row."""
+    """The others: many in a row that are alike by one step of one statement, the rest one by one."""
     apart = set(special)
-    alike: dict[tuple[LaneName, int | None, int | None, str | None], list[int]] = {}
-    for place, job in enumerate(jobs):
-        if place not in apart:
-            alike.setdefault((job.lane, job.expires, job.batch, job.owner), []).append(place)
+
+    def kind(place: int) -> object:
+        job = jobs[place]
+        return place in apart or (job.lane, job.at, job.expires, job.batch, job.owner)
+
     rows: list[tuple[Any, ...]] = []
-    for (lane, expires, batch, owner), places in alike.items():
-        if len(places) < ALIKE or owner is not None:
-            rows += [_row(drawn[place], numbers[lane], jobs[place]) for place in places]
+    for like, run in groupby(range(len(jobs)), kind):
+        if like is True:
             continue
-        group = [_alike(drawn[place], jobs[place]) for place in places]
-        insert_alike(tx, group, task=lane.task, lane=numbers[lane], expires=expires, batch=batch)
+        places = list(run)
+        first = jobs[places[0]]
+        number = numbers[first.lane]
+        if len(places) < ALIKE or first.owner is not None:
+            rows += [_row(drawn[place], number, jobs[place]) for place in places]
+        else:
+            payloads = [jobs[place].payload for place in places]
+            insert_alike(tx, first, payloads, drawn[places[0]], number)
     if rows:
         tx.bulk(Q.insert, rows)
 
 
-def _alike(drawn: int, job: NewJob) -> Alike:
-    return drawn, job.at, job.payload, checksum(drawn, job.lane.task, job.payload)
-
-
-def insert_alike(tx: Tx, rows: Sequence[Alike], **common: Any) -> None:
-    """Jobs that have `task`, `lane`, `expires` and `batch` in common: many thousands at once."""
+def insert_alike(tx: Tx, job: NewJob, payloads: Sequence[str], first: int, lane: int) -> None:
+    """Jobs that differ in nothing but their payloads, with ids from `first` on: many thousands at once."""
+    task, common = job.lane.task, {"at": job.at, "expires": job.expires, "batch": job.batch}
+    texts = list(checked(first, task, payloads))
     start = size = 0
     # A part at a time, so that a server does not wait for long while the next one is put together.
-    for place, row in enumerate(rows, 1):
-        size += len(row[2])
-        if place == len(rows) or place - start == PART_ROWS or size > PART_BYTES:
-            text = msgspec.json.encode(rows[start:place]).decode()
-            tx.query(Q.insert_alike, {**common, "rows": text})
+    for place, text in enumerate(texts, 1):
+        size += len(text)
+        if place == len(texts) or place - start == PART_ROWS or size > PART_BYTES:
+            rows = msgspec.json.encode(texts[start:place]).decode()
+            values = {**common, "task": task, "lane": lane, "first": first + start, "rows": rows}
+            tx.query(Q.insert_alike, values)
             start, size = place, 0
 
 

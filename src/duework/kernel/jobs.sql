@@ -34,10 +34,12 @@ values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expir
         :after, :owner, :batch)
 
 -- name: insert_alike
--- Jobs that nothing hangs on and that have a lane in common. What they differ in is one JSON text: it is
--- written and read quicker than values one by one, and other threads can run meanwhile.
+-- Jobs that nothing hangs on and that differ in their payloads only. Those are one JSON text, each behind
+-- the ten digits of its checksum: it is written and read quicker than values one by one, and other
+-- threads can run meanwhile.
 insert into duework_job (id, lane, task, due, at, payload, checksum, expires, batch)
-select value ->> 0, :lane, :task, value ->> 1, value ->> 1, value ->> 2, value ->> 3, :expires, :batch
+select :first + key, :lane, :task, :at, :at, substr(value, 11), cast(substr(value, 1, 10) as integer),
+       :expires, :batch
 from json_each(:rows)
 
 -- name: insert_keyed
