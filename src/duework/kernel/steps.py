@@ -62,6 +62,10 @@ class Steps:
             self._ahead = wall - boot
         return clock.at(wall, boot)
 
+    def long_ago(self, lease_ms: int) -> bool:
+        """Whether leases that are still held were extended since the last step."""
+        return self._clock.boot() - self.last >= lease_ms
+
     def _stepped(self) -> None:
         with self._lock:
             boot = self._clock.boot()

@@ -72,16 +72,20 @@ class Leases:
         self._drop = self._drop_verb
 
     def _take_verb(self, tx: Tx, claims: list[Claim]) -> Sequence[bool]:
-        now = self._engine.clock.now()
-        until = now + self._lease_ms
+        until = self._engine.steps.steady() + self._lease_ms
         dated = [msgspec.structs.replace(claim, until=until) for claim in claims]
-        return store.take_leases(tx, dated, now)
+        return store.take_leases(tx, dated, self._over())
 
     def _extend_verb(self, tx: Tx, claims: list[Claim]) -> Sequence[None]:
-        until = self._engine.clock.now() + self._lease_ms
+        until = self._engine.steps.steady() + self._lease_ms
         dated = [msgspec.structs.replace(claim, until=until) for claim in claims]
         store.extend_leases(tx, dated)
         return [None for _ in claims]
+
+    def _over(self) -> int:
+        """Leases that end before this are over: for one lease length after a step of the clock, none is."""
+        now = self._engine.steps.steady()
+        return now if self._engine.steps.long_ago(self._lease_ms) else 0
 
     @staticmethod
     def _drop_verb(tx: Tx, claims: list[Claim]) -> Sequence[bool]:
@@ -135,7 +139,7 @@ class Leases:
     def _busy(self, claim: Claim) -> bool:
         try:
             with self._engine.database.reading() as tx:
-                return store.leased(tx, claim, self._engine.clock.now())
+                return store.leased(tx, claim, self._over())
         except Unavailable:
             # To be found out by trying: the writer has more patience than a reader.
             return False
