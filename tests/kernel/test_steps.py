@@ -155,13 +155,12 @@ def test_a_server_is_asked_now_and_then_since_clocks_drift() -> None:
 
     for each in (desk, alone):
         each.clock.time += ASK_MS - 1
-        each.steps.ask_again()
-        assert each.asked == 0
+        assert not each.steps.stale
         each.clock.time += 1
-        each.steps.ask_again()
-        each.steps.ask_again()
 
-    assert (desk.asked, alone.asked) == (1, 0)
+    assert (desk.steps.stale, alone.steps.stale) == (True, False)
+    desk.steps.ask_again()
+    assert not desk.steps.stale
     assert desk.steps.steady() == desk.clock.time + 60
     assert desk.told == [], "that is no step"
 
@@ -172,9 +171,8 @@ def test_a_server_that_does_not_answer_is_not_asked_all_the_time() -> None:
 
     desk.clock.time += ASK_MS
     desk.steps.ask_again()
-    desk.steps.ask_again()
 
-    assert desk.asked == 1
+    assert (desk.asked, desk.steps.stale) == (1, False)
 
 
 def test_an_answer_that_took_long_does_not_spoil_what_is_known_better() -> None:

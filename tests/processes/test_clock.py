@@ -11,6 +11,7 @@ import pytest
 from duework import App, Run
 from duework.clock import SystemClock
 from duework.db.urls import open_database
+from duework.kernel import steps
 from duework.kernel.facts import ClockStepped, Fact, LeaseRecovered, LeaseWasLost
 from tests.support.clocks import clock_of
 from tests.support.working import eventually
@@ -99,6 +100,26 @@ def test_a_host_whose_clock_is_wrong_from_the_start_goes_by_the_time_of_the_serv
     assert abs(app.now() - SystemClock().now() - expected) < 1000
     assert facts == [], "that is no step"
     database.close()
+
+
+def test_a_worker_follows_a_server_from_which_its_clock_has_drifted(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = clock_of(app)
+    monkeypatch.setattr(steps, "ASK_MS", 0)
+
+    @app.task
+    async def nothing() -> None: ...
+
+    async def main() -> None:
+        async with app.running():
+            if app.engine.steps.stale:
+                clock.follow(clock.now() + 1500, clock.boot())
+            job = await nothing.aenqueue()
+            await job.await_("5s")
+
+    asyncio.run(main())
+    assert abs(app.now() - SystemClock().now()) < 1000
 
 
 def test_what_a_clock_puts_off_that_was_just_set_is_put_off_by_the_right_time(app: App) -> None:

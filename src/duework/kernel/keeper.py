@@ -88,7 +88,6 @@ class Keeper:
     def _turn(self) -> None:
         """What it does several times per lease, whatever thread that is done in."""
         self.awake()
-        self._engine.steps.ask_again()
         self._watch_loop()
         leases = self._leases()
         if not leases:

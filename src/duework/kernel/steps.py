@@ -82,15 +82,16 @@ class Steps:
             self._ahead += step
             self._tell(step)
 
+    @property
+    def stale(self) -> bool:
+        """Whether a server's clock and ours may have drifted apart since it was asked."""
+        return self._served and self._clock.boot() - self._asked >= ASK_MS
+
     def ask_again(self) -> None:
-        """Follow a server whose clock and ours may have drifted apart; called now and then."""
-        boot = self._clock.boot()
-        if not self._served or boot - self._asked < ASK_MS:
-            return
-        with self._lock:
-            self._asked = boot
-            with contextlib.suppress(Error):
-                self._follow()
+        """Follow the server; where one that does not answer is waited for, and nothing else is."""
+        with self._lock, contextlib.suppress(Error):
+            self._asked = self._clock.boot()
+            self._follow()
 
 
 class Hold:

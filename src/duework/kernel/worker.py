@@ -242,7 +242,8 @@ class Worker:
 
     async def _one_round(self) -> bool:
         """Settle what ended and claim what is due; False if there was nothing to do."""
-        self.engine.steps.steady()
+        if self.engine.steps.stale:
+            await self._read(self.engine.steps.ask_again)
         want = await self._wanted()
         held, progress = self._attempts, self._host.take_progress()
         if not (held.endings or held.excused or progress or want or self.engine.registry.notes):
@@ -274,7 +275,7 @@ class Worker:
             await self._hear_marks()
             return None
         hungry = not self._hungry.isdisjoint(free)
-        due = self.engine.clock.now() >= self._next_due
+        due = self.engine.steps.steady() >= self._next_due
         if not (self._rung or hungry or self._dead or due):
             return None
         want = self._want(free)
