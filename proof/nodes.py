@@ -299,6 +299,7 @@ class Node:
         engine = app._engine = Engine(database, app.registry, self.clock)
         engine.reactor, engine.hooks = app._react, app._hooks
         engine.writer = SimWriter(database, world, self)
+        engine.steps.elsewhere = lambda ask: ask()
         engine.steps.begin()
         engine.ids = Ids(self.clock.now, world.rng.randrange)
         engine.chance = world.rng.random

@@ -19,7 +19,7 @@ from duework.admin import Admin
 from duework.clock import Clock, SystemClock
 from duework.db import migrate
 from duework.db.database import Tx, is_stdlib
-from duework.db.urls import open_database, redacted
+from duework.db.urls import open_database, redacted, served
 from duework.durations import Duration, milliseconds
 from duework.errors import UsageError
 from duework.handles import Job, Queue
@@ -178,12 +178,12 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         database = open_database(self._url, self._durability)
         try:
             migrate.migrate(database, self.schema_steps(database.kind))
+            engine = Engine(database, self.registry, self._clock)
+            engine.steps.begin()
         except BaseException:
             # A file that was refused must not count as open in this process.
             database.close()
             raise
-        engine = Engine(database, self.registry, self._clock)
-        engine.steps.begin()
         if (inode := getattr(database, "inode", None)) is not None:
             engine.bell = Bell(inode)
         engine.hooks = self._hooks
@@ -208,7 +208,8 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         return self.admin.status()
 
     def now(self) -> int:
-        engine = self._engine
+        """The time that rules here, in milliseconds: a server's is known once it was asked."""
+        engine = self.engine if served(self._url) else self._engine
         return self._clock.now() if engine is None else engine.steps.steady()
 
     def connect(self) -> Any:

@@ -12,6 +12,7 @@ import types
 import typing
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -220,21 +221,24 @@ class ArgumentCodec:
             self._decode(text)
         return text
 
-    def encode_many(self, calls: Sequence[Sequence[object]]) -> Iterator[str]:
-        """The payloads of many calls, in order; the first that does not fit raises."""
-        for start in range(0, len(calls), _MANY):
-            part = calls[start : start + _MANY]
+    def encode_many(self, calls: Iterable[Sequence[object]]) -> Iterator[str]:
+        """The payloads of many calls, in order; the first that does not fit raises.
+
+        Values that can change are read as they come, since whoever yields them may change them then.
+        """
+        calls = iter(calls)
+        while part := list(islice(calls, _MANY if self._simple and self._plain else 1)):
             yield from self._encode_at_once(part) or (self.encode(call, {}) for call in part)
 
     def _encode_at_once(self, calls: Sequence[Sequence[object]]) -> list[str] | None:
         """The same payloads for a fraction of the time; None if they have to be looked at one by one."""
-        if not (self._simple and self._plain) or max(map(len, calls)) > len(self._names):
+        if len(calls) == 1 or max(map(len, calls)) > len(self._names):
             return None
         bound = [dict(zip(self._names, call, strict=False)) for call in calls]
         try:
             msgspec.convert(bound, self._structs)
             raw = _encoder.encode_lines(bound)
-        except (msgspec.MsgspecError, TypeError, ValueError, OverflowError):
+        except Exception:  # noqa: BLE001 - a value's own code may raise anything; `encode` says what
             return None
         # No JSON text of ours has an end of line in it.
         return None if len(raw) > self.limit else raw.decode().split("\n")[:-1]

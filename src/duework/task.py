@@ -175,7 +175,7 @@ class Using(Generic[P, R]):
 
     def _payloads(self, items: Iterable[Any]) -> list[str]:
         """A tuple is a list of arguments; anything else is the one argument."""
-        calls = [item if isinstance(item, tuple) else (item,) for item in items]
+        calls = (item if isinstance(item, tuple) else (item,) for item in items)
         payloads: list[str] = []
         try:
             for payload in self._task.definition.arguments.encode_many(calls):

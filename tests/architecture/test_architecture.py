@@ -55,7 +55,7 @@ LARGE_MODULES: dict[str, int] = {}
 BORDERS = {
     "app.py": 1,  # undone, raised again
     "cli/base.py": 1,  # the module on the command line
-    "codec.py": 5,  # annotations that cannot be read, and models of the user's own
+    "codec.py": 6,  # annotations that cannot be read, and models of the user's own
     "db/postgres_tx.py": 1,  # undone, raised again
     "db/sqlite_tx.py": 1,  # undone, raised again
     "db/stdlib.py": 1,  # undone, raised again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import IntEnum, StrEnum
@@ -145,7 +146,13 @@ def simple(number: int, name: str = "", *, flag: bool = False) -> None: ...
 def positional(number: int, name: str = "") -> None: ...
 
 
-odd = st.integers() | st.text() | st.booleans() | st.none() | st.floats()
+class Text(str):
+    """Not what a text is read as."""
+
+    __slots__ = ()
+
+
+odd = st.integers() | st.text() | st.booleans() | st.none() | st.floats() | st.text().map(Text)
 calls = st.lists(
     st.tuples(st.integers(-(2**70), 2**70)) | st.tuples(st.integers(), texts) | st.tuples(odd, odd)
 )
@@ -182,3 +189,17 @@ def test_of_thousands_of_calls_the_one_that_does_not_fit_is_named() -> None:
     assert len(list(islice(payloads, 2100))) == 2100
     with pytest.raises(InvalidArguments, match="Expected `int`, got `str` - at argument `number`"):
         next(payloads)
+
+
+def test_what_is_yielded_again_and_again_is_read_each_time() -> None:
+    def rows() -> Iterator[tuple[dict[str, int]]]:
+        row: dict[str, int] = {}
+        for number in range(3):
+            row["n"] = number
+            yield (row,)
+
+    codec = ArgumentCodec(take, 0)
+
+    assert [codec.decode(each)[0] for each in codec.encode_many(rows())] == [
+        [{"n": number}] for number in range(3)
+    ]

@@ -939,7 +939,35 @@ def test_a_line_that_others_wait_for_leaves_them_a_gap(app: App, wanted_crawl: t
     assert ends[1] - ends[0] > 0.5
 
 
-def test_when_the_clock_is_set_nobody_takes_an_object_that_another_process_holds(
+@pytest.mark.parametrize("what", ["step", "standstill"])
+def test_when_time_jumps_nobody_takes_an_object_that_another_process_holds(
+    app: App, crawl: type[Crawl], what: str
+) -> None:
+    clock = clock_of(app)
+    with app.transaction() as tx:
+        tx.write(
+            "insert into duework_object_lease (kind, key, holder, until)"
+            " values ('Crawl', 'x', 7, :until)",
+            until=app.now() + 60_000,
+        )
+    thread = threading.Thread(target=lambda: app.object(crawl, "x").visit().result())
+    thread.start()
+    until(lambda: app.read("select wanted from duework_object_lease")[0].wanted)
+
+    if what == "step":
+        clock.wrong += 3_600_000
+    else:
+        clock.stood_still += 3_600_000
+    thread.join(0.3)
+    while_it_was_held = crawl.runs
+    with app.transaction() as tx:
+        tx.write("delete from duework_object_lease")
+    thread.join(10)
+
+    assert (while_it_was_held, crawl.runs) == (0, 1)
+
+
+def test_a_process_that_was_only_idle_takes_an_object_whose_lease_is_over_at_once(
     app: App, crawl: type[Crawl]
 ) -> None:
     clock = clock_of(app)
@@ -949,18 +977,14 @@ def test_when_the_clock_is_set_nobody_takes_an_object_that_another_process_holds
             " values ('Crawl', 'x', 7, :until)",
             until=app.now() + 60_000,
         )
-    clock.wrong += 3_600_000
+    app.object(crawl, "y").visit().result()
 
+    clock.stood_still += 3_600_000
     thread = threading.Thread(target=lambda: app.object(crawl, "x").visit().result())
     thread.start()
-    until(lambda: app.read("select wanted from duework_object_lease")[0].wanted)
-    thread.join(0.3)
-    while_it_was_held = crawl.runs
-    with app.transaction() as tx:
-        tx.write("delete from duework_object_lease")
-    thread.join(10)
+    thread.join(5)
 
-    assert (while_it_was_held, crawl.runs) == (0, 1)
+    assert crawl.runs == 2
 
 
 def test_whoever_waits_for_another_process_outlives_a_database_that_is_away_for_a_moment(

@@ -7,14 +7,18 @@ from duework.clock import SystemClock
 
 
 class WallClock(SystemClock):
-    """The machine's clock, as if somebody had set it by so many milliseconds."""
+    """The machine's clocks, as if somebody had set one, or all had gone on while nothing ran."""
 
     def __init__(self) -> None:
         super().__init__()
         self.wrong = 0
+        self.stood_still = 0
 
     def wall(self) -> int:
-        return super().wall() + self.wrong
+        return super().wall() + self.wrong + self.stood_still
+
+    def boot(self) -> int:
+        return super().boot() + self.stood_still
 
 
 def clock_of(app: App) -> WallClock:

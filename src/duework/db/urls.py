@@ -29,7 +29,7 @@ def open_database(url: str, durability: str = "power") -> Database:
         from duework.db.sqlite import SqliteDatabase
 
         return SqliteDatabase(url, durability)
-    if separator and scheme in {"postgresql", "postgres"}:
+    if served(url):
         from duework.db.postgres import PostgresDatabase
 
         return PostgresDatabase(url, durability)
@@ -37,6 +37,12 @@ def open_database(url: str, durability: str = "power") -> Database:
         f"cannot read the database URL {redacted(url)!r}:"
         " write sqlite:///work.db or postgresql://user@host/name"
     )
+
+
+def served(url: str) -> bool:
+    """Whether a server is there, whose clock rules."""
+    scheme, separator, _ = url.partition("://")
+    return bool(separator) and scheme in {"postgresql", "postgres"}
 
 
 def missing(url: str) -> str | None:

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from duework.clock import SystemClock, monotonic
+from duework.clock import monotonic
 from duework.errors import Error, UsageError
 from duework.kernel.job import Claimed, Effect, Ending, NewJob, Told
 from duework.kernel.report import describe
@@ -208,6 +208,8 @@ def _reply(message: Mapping[str, Any], attempt: Attempt, host: Host) -> dict[str
             rows = host.read(message["sql"], message["values"])
             columns = getattr(rows[0], "_fields", ()) if rows else ()
             return {"columns": list(columns), "rows": [list(row) for row in rows]}
+        if message["ask"] == "now":
+            return {"now": host.now()}
         if message["ask"] == "progress":
             host.progress(attempt.job, message["done"], message["total"], message["note"])
         return {"cancelled": attempt.run.cancelled}
@@ -255,20 +257,26 @@ def _ending(frame: Mapping[str, Any], attempt: Attempt, host: Host, worker: int)
 class _Pipe:
     """The child's `Host`: everything is asked of the parent."""
 
-    def __init__(self, pipe: Connection, spec: Spec) -> None:
+    def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-        self._clock = SystemClock()
-        self._clock.follow(spec.now, self._clock.boot())
+        # A task may have threads of its own.
+        self._asking = threading.Lock()
 
     def _ask(self, ask: str, **more: Any) -> dict[str, Any]:
-        self._pipe.send_bytes(_encode({"ask": ask, **more}))
-        answer: dict[str, Any] = _decode(self._pipe.recv_bytes(FRAME_LIMIT))
+        try:
+            with self._asking:
+                self._pipe.send_bytes(_encode({"ask": ask, **more}))
+                answer: dict[str, Any] = _decode(self._pipe.recv_bytes(FRAME_LIMIT))
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            # Its worker was killed, and the next one runs the job again.
+            raise SystemExit from None
         if "error" in answer:
             raise UsageError(answer["error"])
         return answer
 
     def now(self) -> int:
-        return self._clock.now()
+        now: int = self._ask("now")["now"]
+        return now
 
     def read(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
         from duework.db.database import row_type
@@ -326,7 +334,7 @@ def _child(pipe: Connection, raw: bytes) -> None:
         return
     registry = Registry()
     registry.add_as(spec.job.task, task)
-    host = _Pipe(pipe, spec)
+    host = _Pipe(pipe)
     runner = Runner(registry, host, spec.worker, lambda: spec.chance)
     notes: list[list[Any]] = []
     for gate in task.gates:

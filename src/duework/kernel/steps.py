@@ -2,9 +2,10 @@
 
 Where a server has the time, everybody's clock follows it, and setting a host's clock moves nothing.
 But that is also how a machine that was stopped gets its time back, so the server is asked again then,
-and now and then besides, since clocks drift. Where the wall clock rules, one that jumps, or a process
-that wakes up after a pause, makes every lease of others look over. For one lease length after that
-none of them is written off, while their holders, who go by the same time, extend them.
+and now and then besides, since clocks drift; nobody waits for the answer. Where the wall clock rules,
+one that jumps, or a process that wakes up after a pause, makes every lease of others look over. For one
+lease length after that none of them is written off, while their holders, who go by the same time,
+extend them.
 """
 
 from __future__ import annotations
@@ -13,13 +14,21 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from duework.clock import Clock
+from duework.clock import FOREVER, Clock
 from duework.errors import Error
 
 STEP_MS = 2000
 # How often a server is asked for the time: a bad clock is off by 60 ms after that.
 ASK_MS = 600_000
+# How soon again if it did not answer.
+RETRY_MS = 10_000
 _LONG_AGO = -(2**62)
+
+
+def _in_a_thread(function: Callable[[], None]) -> None:
+    # An interpreter that is about to end starts none.
+    with contextlib.suppress(RuntimeError):
+        threading.Thread(target=function, name="duework-clock", daemon=True).start()
 
 
 class Steps:
@@ -35,36 +44,34 @@ class Steps:
         self._lock = threading.Lock()
         # How far the wall clock is ahead of boot time.
         self._ahead = clock.wall() - clock.boot()
-        self._served = False
-        self._asked = clock.boot()
+        # When, in boot time, the server is to be asked again, if there is one.
+        self._ask_at: int | None = None
         # When, in boot time, the last step was noticed.
         self.last = _LONG_AGO
+        # Where the server is asked.
+        self.elsewhere: Callable[[Callable[[], None]], None] = _in_a_thread
 
     def begin(self) -> None:
         """Ask for the time when the database is opened; that is no step."""
-        self._asked = self._clock.boot()
-        self._ahead = self._clock.wall() - self._asked
-        self._served = self._follow()
+        self._ahead = self._clock.wall() - self._clock.boot()
+        self._ask_at = self._clock.boot() + ASK_MS if self._follow() else None
 
     def steady(self) -> int:
-        """The time, after making sure that it is right; cheap unless the clock was set.
+        """The time, after making sure that it is right; cheap, and never waits for a server.
 
         Called before anything is enqueued, leased or extended, from any thread. What it answers was
         read before the clock could be set again.
         """
-        clock = self._clock
+        clock, ask_at = self._clock, self._ask_at
         wall, boot = clock.wall(), clock.boot()
         step = wall - boot - self._ahead
         if not -STEP_MS <= step <= STEP_MS:
             self._stepped()
-            wall, boot = clock.wall(), clock.boot()
-        elif step and not self._served:
+        elif step and ask_at is None:
             self._ahead = wall - boot
+        if ask_at is not None and boot >= ask_at:
+            self._ask_soon(boot)
         return clock.at(wall, boot)
-
-    def long_ago(self, lease_ms: int) -> bool:
-        """Whether leases that are still held were extended since the last step."""
-        return self._clock.boot() - self.last >= lease_ms
 
     def _stepped(self) -> None:
         with self._lock:
@@ -72,26 +79,33 @@ class Steps:
             step = self._clock.wall() - boot - self._ahead
             if abs(step) <= STEP_MS:
                 return
+            # First: whoever finds nothing to notice any more has to see it.
             self.last = boot
-            try:
-                self._follow()
-            except Error:
-                # Until then the time goes on as before; the next call tries again.
-                return
-            self._asked = boot
             self._ahead += step
-            self._tell(step)
+        self._tell(step)
+        if self._ask_at is not None:
+            self._ask_soon(FOREVER)
 
-    @property
-    def stale(self) -> bool:
-        """Whether a server's clock and ours may have drifted apart since it was asked."""
-        return self._served and self._clock.boot() - self._asked >= ASK_MS
+    def _ask_soon(self, boot: int) -> None:
+        """Unless somebody is at it already."""
+        with self._lock:
+            if self._ask_at is None or boot < self._ask_at:
+                return
+            self._ask_at = self._clock.boot() + RETRY_MS
+        self.elsewhere(self._ask)
 
-    def ask_again(self) -> None:
-        """Follow the server; where one that does not answer is waited for, and nothing else is."""
-        with self._lock, contextlib.suppress(Error):
-            self._asked = self._clock.boot()
+    def _ask(self) -> None:
+        clock = self._clock
+        before = clock.now() - clock.boot()
+        # If it does not answer, the time goes on as before.
+        with contextlib.suppress(Error):
             self._follow()
+            boot = clock.boot()
+            self._ask_at = boot + ASK_MS
+            if abs(moved := clock.now() - boot - before) > STEP_MS:
+                # Its own clock was set, or this machine stood still.
+                self.last = boot
+                self._tell(moved)
 
 
 class Hold:
@@ -101,8 +115,12 @@ class Hold:
         self._clock = clock
         self._steps = steps
         self._lease_ms = lease_ms
-        self._seen_awake = clock.boot()
         self._woke = _LONG_AGO
+        self.begin()
+
+    def begin(self) -> None:
+        """Look from now on; nobody did before."""
+        self._seen_awake = self._clock.boot()
 
     def awake(self) -> None:
         """Called several times per lease; if it was not, the process has stood still."""

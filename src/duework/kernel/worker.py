@@ -242,8 +242,6 @@ class Worker:
 
     async def _one_round(self) -> bool:
         """Settle what ended and claim what is due; False if there was nothing to do."""
-        if self.engine.steps.stale:
-            await self._read(self.engine.steps.ask_again)
         want = await self._wanted()
         held, progress = self._attempts, self._host.take_progress()
         if not (held.endings or held.excused or progress or want or self.engine.registry.notes):

@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 
 import msgspec
 
@@ -21,6 +21,7 @@ from duework.clock import monotonic
 from duework.db.database import Tx
 from duework.errors import DatabaseError, Error, Unavailable
 from duework.kernel.engine import Engine
+from duework.kernel.steps import Hold
 from duework.shapes import object_store as store
 from duework.shapes.object_store import Claim
 
@@ -64,6 +65,8 @@ class Leases:
         # Those that ended just now while others waited: one who calls again and again goes on with it.
         self._owing: dict[Name, Line] = {}
         self._held: dict[Name, Claim] = {}
+        self._hold = Hold(engine.clock, engine.steps, lease_ms)
+        self._lookers = 0
         self._ended = threading.Event()
         self._extending = False
         # One object each, so that the writer can tell requests of the same verb.
@@ -82,10 +85,23 @@ class Leases:
         store.extend_leases(tx, dated)
         return [None for _ in claims]
 
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """While somebody waits or holds an object, a standstill of this process is noticed."""
+        with self._lock:
+            if not (self._lookers or self._held):
+                self._hold.begin()
+            self._lookers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._lookers -= 1
+
     def _over(self) -> int:
-        """Leases that end before this are over: for one lease length after a step of the clock, none is."""
+        """Leases that end before this are over: after a step of the clock, or a standstill, none is."""
         now = self._engine.steps.steady()
-        return now if self._engine.steps.long_ago(self._lease_ms) else 0
+        return 0 if self._hold.ends_in() else now
 
     @staticmethod
     def _drop_verb(tx: Tx, claims: list[Claim]) -> Sequence[bool]:
@@ -109,14 +125,15 @@ class Leases:
             self._leave((kind, key))
 
     async def _taken(self, claim: Claim, *, wait: bool) -> bool:
-        while not await self._try(claim):
-            if not wait:
-                return False
-            delay = _FIRST_LOOK
-            await asyncio.sleep(delay)
-            while await asyncio.to_thread(self._busy, claim):
-                delay = min(delay * 1.5, _SLOWEST_LOOK)
+        with self._looking():
+            while not await self._try(claim):
+                if not wait:
+                    return False
+                delay = _FIRST_LOOK
                 await asyncio.sleep(delay)
+                while await asyncio.to_thread(self._busy, claim):
+                    delay = min(delay * 1.5, _SLOWEST_LOOK)
+                    await asyncio.sleep(delay)
         with self._lock:
             self._held[claim.kind, claim.key] = claim
             if not self._extending:
@@ -158,6 +175,7 @@ class Leases:
         """Extend all that is held, three times per lease, while anything is."""
         while True:
             self._ended.wait(self._lease_ms / 3000)
+            self._hold.awake()
             with self._lock:
                 claims = list(self._held.values())
                 if not claims:
