@@ -881,13 +881,18 @@ def test_a_lease_that_was_lost_lets_nothing_be_written(
         one.info()
 
 
-def test_whoever_waits_for_another_process_only_reads(app: App, crawl: type[Crawl]) -> None:
+def _held_elsewhere(app: App, milliseconds: int) -> None:
+    """As if another process had taken the lease of the object x."""
     with app.transaction() as tx:
         tx.write(
             "insert into duework_object_lease (kind, key, holder, until)"
             " values ('Crawl', 'x', 7, :until)",
-            until=app.now() + 60_000,
+            until=app.now() + milliseconds,
         )
+
+
+def test_whoever_waits_for_another_process_only_reads(app: App, crawl: type[Crawl]) -> None:
+    _held_elsewhere(app, 60_000)
     leases, takes = app._leases, 0  # noqa: SLF001 - what is to be counted
     take = leases._take  # noqa: SLF001
 
@@ -944,12 +949,7 @@ def test_when_time_jumps_nobody_takes_an_object_that_another_process_holds(
     app: App, crawl: type[Crawl], what: str
 ) -> None:
     clock = clock_of(app)
-    with app.transaction() as tx:
-        tx.write(
-            "insert into duework_object_lease (kind, key, holder, until)"
-            " values ('Crawl', 'x', 7, :until)",
-            until=app.now() + 60_000,
-        )
+    _held_elsewhere(app, 60_000)
     thread = threading.Thread(target=lambda: app.object(crawl, "x").visit().result())
     thread.start()
     until(lambda: app.read("select wanted from duework_object_lease")[0].wanted)
@@ -971,12 +971,7 @@ def test_a_process_that_was_only_idle_takes_an_object_whose_lease_is_over_at_onc
     app: App, crawl: type[Crawl]
 ) -> None:
     clock = clock_of(app)
-    with app.transaction() as tx:
-        tx.write(
-            "insert into duework_object_lease (kind, key, holder, until)"
-            " values ('Crawl', 'x', 7, :until)",
-            until=app.now() + 60_000,
-        )
+    _held_elsewhere(app, 60_000)
     app.object(crawl, "y").visit().result()
 
     clock.stood_still += 3_600_000
@@ -990,12 +985,7 @@ def test_a_process_that_was_only_idle_takes_an_object_whose_lease_is_over_at_onc
 def test_whoever_waits_for_another_process_outlives_a_database_that_is_away_for_a_moment(
     app: App, crawl: type[Crawl], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with app.transaction() as tx:
-        tx.write(
-            "insert into duework_object_lease (kind, key, holder, until)"
-            " values ('Crawl', 'x', 7, :until)",
-            until=app.now() + 300,
-        )
+    _held_elsewhere(app, 300)
     leased, looks = object_store.leased, 0
 
     def away_at_first(*args: Any) -> bool:
