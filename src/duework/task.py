@@ -110,13 +110,7 @@ class Using(Generic[P, R]):
         return await app.aenqueue_jobs(jobs, self._options.connection)
 
     def _new_jobs(self, calls: Iterable[tuple[Any, ...]], now: int) -> list[NewJob]:
-        found = list(calls)
-        for each in found:
-            if not isinstance(each, tuple):
-                raise UsageError(
-                    f"enqueue_many takes tuples of arguments, such as ('ada',): not {each!r}"
-                )
-        return self._new(now, self._task.definition.arguments.encode_many(found))
+        return self._new(now, self._task.definition.arguments.encode_many(map(_a_tuple, calls)))
 
     def _new_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:
         return self._new(now, [self._task.definition.arguments.encode(args, kwargs)])[0]
@@ -206,6 +200,12 @@ class Using(Generic[P, R]):
         for name in names:
             if getattr(self._options, name) not in (None, False):
                 raise UsageError(f"{what} cannot have {name}=")
+
+
+def _a_tuple(call: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not isinstance(call, tuple):
+        raise UsageError(f"enqueue_many takes tuples of arguments, such as ('ada',): not {call!r}")
+    return call
 
 
 def _options(known: Options, more: Mapping[str, Any]) -> Options:

@@ -29,6 +29,9 @@ class Clock(SystemClock):
     def boot(self) -> int:
         return self.time
 
+    def monotonic(self) -> float:
+        return self.time / 1000
+
 
 class Desk:
     """A process, and perhaps a server that has the time."""

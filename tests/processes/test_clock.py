@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from duework import App, Run
 from duework.clock import SystemClock
 from duework.db.urls import open_database
-from duework.kernel import steps
+from duework.kernel import isolate, steps
 from duework.kernel.facts import ClockStepped, Fact, LeaseRecovered, LeaseWasLost
 from tests.support.clocks import clock_of
 from tests.support.working import eventually
@@ -177,3 +179,16 @@ def test_what_a_clock_puts_off_that_was_just_set_is_put_off_by_the_right_time(ap
         clock.wrong += HOUR
         tx.enqueue(follows.using(delay="1m"))
     assert 40 < put_off("follows") <= 61
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_a_process_of_its_own_goes_by_the_clock_that_its_worker_goes_by(
+    monkeypatch: pytest.MonkeyPatch, *, served: bool
+) -> None:
+    wall = SystemClock.wall
+    now = SystemClock().now() + 5 * HOUR
+    child = isolate._Pipe(cast("Any", None), cast("Any", SimpleNamespace(now=now, served=served)))  # noqa: SLF001 - without a process
+
+    monkeypatch.setattr(SystemClock, "wall", lambda clock: wall(clock) - HOUR)
+
+    assert abs(child.now() - now + (0 if served else HOUR)) < 5000

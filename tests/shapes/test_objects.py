@@ -944,7 +944,7 @@ def test_a_line_that_others_wait_for_leaves_them_a_gap(app: App, wanted_crawl: t
     assert ends[1] - ends[0] > 0.5
 
 
-@pytest.mark.parametrize("what", ["step", "standstill"])
+@pytest.mark.parametrize("what", ["wrong", "suspended", "idle"])
 def test_when_time_jumps_nobody_takes_an_object_that_another_process_holds(
     app: App, crawl: type[Crawl], what: str
 ) -> None:
@@ -954,10 +954,7 @@ def test_when_time_jumps_nobody_takes_an_object_that_another_process_holds(
     thread.start()
     until(lambda: app.read("select wanted from duework_object_lease")[0].wanted)
 
-    if what == "step":
-        clock.wrong += 3_600_000
-    else:
-        clock.stood_still += 3_600_000
+    setattr(clock, what, 3_600_000)
     thread.join(0.3)
     while_it_was_held = crawl.runs
     with app.transaction() as tx:
@@ -974,12 +971,32 @@ def test_a_process_that_was_only_idle_takes_an_object_whose_lease_is_over_at_onc
     _held_elsewhere(app, 60_000)
     app.object(crawl, "y").visit().result()
 
-    clock.stood_still += 3_600_000
+    clock.idle += 3_600_000
     thread = threading.Thread(target=lambda: app.object(crawl, "x").visit().result())
     thread.start()
     thread.join(5)
 
     assert crawl.runs == 2
+
+
+def test_after_a_suspend_not_even_the_first_to_come_takes_an_object(
+    app: App, crawl: type[Crawl]
+) -> None:
+    """Its holder sleeps for a moment longer, and has not extended its lease yet."""
+    clock = clock_of(app)
+    _held_elsewhere(app, 60_000)
+    app.object(crawl, "y").visit().result()
+
+    clock.suspended += 3_600_000
+    thread = threading.Thread(target=lambda: app.object(crawl, "x").visit().result())
+    thread.start()
+    thread.join(0.5)
+    while_it_was_held = crawl.runs
+    with app.transaction() as tx:
+        tx.write("delete from duework_object_lease")
+    thread.join(10)
+
+    assert (while_it_was_held, crawl.runs) == (1, 2)
 
 
 def test_whoever_waits_for_another_process_outlives_a_database_that_is_away_for_a_moment(

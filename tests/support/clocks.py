@@ -7,18 +7,22 @@ from duework.clock import SystemClock
 
 
 class WallClock(SystemClock):
-    """The machine's clocks, as if somebody had set one, or all had gone on while nothing ran."""
+    """The machine's clocks, with a wall clock that was set, after time that is not waited for."""
 
     def __init__(self) -> None:
         super().__init__()
         self.wrong = 0
-        self.stood_still = 0
+        # Of the time that has gone by since: with the machine suspended, and awake.
+        self.suspended = self.idle = 0
 
     def wall(self) -> int:
-        return super().wall() + self.wrong + self.stood_still
+        return super().wall() + self.wrong + self.suspended + self.idle
 
     def boot(self) -> int:
-        return super().boot() + self.stood_still
+        return super().boot() + self.suspended + self.idle
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.idle / 1000
 
 
 def clock_of(app: App) -> WallClock:

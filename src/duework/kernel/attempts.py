@@ -144,7 +144,9 @@ class Attempts:
     def _call_isolated(self, attempt: Attempt) -> Ending:
         if attempt.run.now >= attempt.job.start_by:
             raise TooLate
-        return isolate.call(attempt, self._host, self._worker, self._engine.chance())
+        engine = self._engine
+        served = engine.steps.served
+        return isolate.call(attempt, self._host, self._worker, engine.chance(), served=served)
 
     # --- ending
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from duework.clock import monotonic
+from duework.clock import SystemClock, monotonic
 from duework.errors import Error, UsageError
 from duework.kernel.job import Claimed, Effect, Ending, NewJob, Told
 from duework.kernel.report import describe
@@ -56,6 +56,8 @@ class Spec:
     job: Claimed
     worker: int
     now: int
+    # Whether that is a server's time, which no wall clock moves.
+    served: bool
     chance: float
     cpu_seconds: int | None
     memory_mb: int | None
@@ -93,13 +95,17 @@ def check(task: Definition) -> None:
         raise UsageError(message)
 
 
-def call(attempt: Attempt, host: Host, worker: int, chance: float) -> Ending:
+def call(attempt: Attempt, host: Host, worker: int, chance: float, *, served: bool) -> Ending:
     """Run the attempt in a process of its own and wait for its frame; in a thread of the worker's."""
     task = attempt.task
     check(task)
     spec = Spec(
         *(task.function.__module__, task.function.__qualname__, attempt.job, worker),
-        *(host.now(), chance, task.policy.cpu_seconds, task.policy.memory_mb),
+        now=host.now(),
+        served=served,
+        chance=chance,
+        cpu_seconds=task.policy.cpu_seconds,
+        memory_mb=task.policy.memory_mb,
     )
     child = Child(_encode(spec), task.function.__module__)
     attempt.kill = child.kill
@@ -208,8 +214,6 @@ def _reply(message: Mapping[str, Any], attempt: Attempt, host: Host) -> dict[str
             rows = host.read(message["sql"], message["values"])
             columns = getattr(rows[0], "_fields", ()) if rows else ()
             return {"columns": list(columns), "rows": [list(row) for row in rows]}
-        if message["ask"] == "now":
-            return {"now": host.now()}
         if message["ask"] == "progress":
             host.progress(attempt.job, message["done"], message["total"], message["note"])
         return {"cancelled": attempt.run.cancelled}
@@ -257,26 +261,23 @@ def _ending(frame: Mapping[str, Any], attempt: Attempt, host: Host, worker: int)
 class _Pipe:
     """The child's `Host`: everything is asked of the parent."""
 
-    def __init__(self, pipe: Connection) -> None:
+    def __init__(self, pipe: Connection, spec: Spec) -> None:
         self._pipe = pipe
-        # A task may have threads of its own.
-        self._asking = threading.Lock()
+        self._clock = SystemClock()
+        if spec.served:
+            self._clock.follow(spec.now, self._clock.boot())
+        # Its worker's time may be a virtual one.
+        self._offset = spec.now - self._clock.now()
 
     def _ask(self, ask: str, **more: Any) -> dict[str, Any]:
-        try:
-            with self._asking:
-                self._pipe.send_bytes(_encode({"ask": ask, **more}))
-                answer: dict[str, Any] = _decode(self._pipe.recv_bytes(FRAME_LIMIT))
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            # Its worker was killed, and the next one runs the job again.
-            raise SystemExit from None
+        self._pipe.send_bytes(_encode({"ask": ask, **more}))
+        answer: dict[str, Any] = _decode(self._pipe.recv_bytes(FRAME_LIMIT))
         if "error" in answer:
             raise UsageError(answer["error"])
         return answer
 
     def now(self) -> int:
-        now: int = self._ask("now")["now"]
-        return now
+        return self._clock.now() + self._offset
 
     def read(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
         from duework.db.database import row_type
@@ -334,7 +335,7 @@ def _child(pipe: Connection, raw: bytes) -> None:
         return
     registry = Registry()
     registry.add_as(spec.job.task, task)
-    host = _Pipe(pipe)
+    host = _Pipe(pipe, spec)
     runner = Runner(registry, host, spec.worker, lambda: spec.chance)
     notes: list[list[Any]] = []
     for gate in task.gates:

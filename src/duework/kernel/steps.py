@@ -21,7 +21,7 @@ STEP_MS = 2000
 # How often a server is asked for the time: a bad clock is off by 60 ms after that.
 ASK_MS = 600_000
 # How soon again if it did not answer.
-RETRY_MS = 10_000
+RETRY_MS = 30_000
 _LONG_AGO = -(2**62)
 
 
@@ -56,6 +56,11 @@ class Steps:
         self._ahead = self._clock.wall() - self._clock.boot()
         self._ask_at = self._clock.boot() + ASK_MS if self._follow() else None
 
+    @property
+    def served(self) -> bool:
+        """Whether a server has the time."""
+        return self._ask_at is not None
+
     def steady(self) -> int:
         """The time, after making sure that it is right; cheap, and never waits for a server.
 
@@ -83,7 +88,7 @@ class Steps:
             self.last = boot
             self._ahead += step
         self._tell(step)
-        if self._ask_at is not None:
+        if self.served:
             self._ask_soon(FOREVER)
 
     def _ask_soon(self, boot: int) -> None:
@@ -116,18 +121,26 @@ class Hold:
         self._steps = steps
         self._lease_ms = lease_ms
         self._woke = _LONG_AGO
-        self.begin()
+        self._seen_awake, self._suspended = self._look()
+
+    def _look(self) -> tuple[int, int]:
+        """Boot time, and how much of it the machine was suspended."""
+        boot = self._clock.boot()
+        return boot, boot - int(self._clock.monotonic() * 1000)
 
     def begin(self) -> None:
-        """Look from now on; nobody did before."""
-        self._seen_awake = self._clock.boot()
+        """Nobody has looked for a while: if the process stood still, only a suspend shows."""
+        boot, suspended = self._look()
+        if suspended - self._suspended > self._lease_ms:
+            self._woke = boot
+        self._seen_awake, self._suspended = boot, suspended
 
     def awake(self) -> None:
         """Called several times per lease; if it was not, the process has stood still."""
-        boot = self._clock.boot()
+        boot, suspended = self._look()
         if boot - self._seen_awake > self._lease_ms:
             self._woke = boot
-        self._seen_awake = boot
+        self._seen_awake, self._suspended = boot, suspended
 
     def ends_in(self) -> int:
         """Milliseconds until leases may be written off; 0 if they may."""

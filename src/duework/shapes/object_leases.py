@@ -132,7 +132,7 @@ class Leases:
                 delay = _FIRST_LOOK
                 await asyncio.sleep(delay)
                 while await asyncio.to_thread(self._busy, claim):
-                    delay = min(delay * 1.5, _SLOWEST_LOOK)
+                    delay = min(delay * 1.5, _SLOWEST_LOOK, self._lease_ms / 3000)
                     await asyncio.sleep(delay)
         with self._lock:
             self._held[claim.kind, claim.key] = claim
