@@ -157,14 +157,17 @@ def found(plant: Plant, violations: list[str]) -> bool:
 # --- bugs in a history
 
 
-def _swap(log: list[tuple[str, str]], what: str) -> None:
-    """Let the last two of a kind change places."""
-    *_, one, two = (place for place, each in enumerate(log) if each[0] == what)
-    log[one], log[two] = log[two], log[one]
-
-
 def _some_log(seen: Shapes) -> list[tuple[str, str]]:
     return max((log for log in seen.logs.values() if log is not None), key=len)
+
+
+def _swap(seen: Shapes) -> None:
+    """Let the last call whose place somebody was told, and another, change places."""
+    log, told = _some_log(seen), {op["value"] for op in seen.acknowledged("add")}
+    adds = [place for place, each in enumerate(log) if each[0] == "add"]
+    one = next(place for place in reversed(adds) if log[place][1] in told)
+    two = next(place for place in adds if place != one)
+    log[one], log[two] = log[two], log[one]
 
 
 def _stale_leave(seen: Shapes) -> None:
@@ -270,7 +273,7 @@ SPOILS: dict[str, tuple[str, Callable[[Shapes], None]]] = {
     "one more starts than the rate": ("I15", _crowd),
     "an acknowledged call is lost": ("I12", _loses_an_add),
     "a call is there twice": ("I12", _repeats_an_add),
-    "two calls change places": ("I12", lambda seen: _swap(_some_log(seen), "add")),
+    "two calls change places": ("I12", _swap),
     "an async method writes after another came": ("I12", _stale_leave),
     "an alarm does not ring": ("I12", _silent),
     "a job of an object is not there": ("I12", lambda seen: seen.receipts.clear()),
