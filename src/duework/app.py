@@ -209,7 +209,9 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
 
     def now(self) -> int:
         """The time that rules here, in milliseconds: a server's is known once it was asked."""
-        engine = self.engine if served(self._url) else self._engine
+        engine = self._engine
+        if engine is None and served(self._url):
+            engine = self.engine
         return self._clock.now() if engine is None else engine.steps.steady()
 
     def connect(self) -> Any:
