@@ -68,6 +68,17 @@ def test_reads_and_progress_go_over_the_pipe(shared: Shared) -> None:
     assert job.wait("10s").result == ["seed"]
 
 
+def test_threads_that_talk_until_the_end_do_not_spoil_the_result(shared: Shared) -> None:
+    bench, _ = shared
+
+    jobs = [bench.tasks.talks_while_it_ends.enqueue() for _ in range(3)]
+
+    for job in jobs:
+        ended = job.wait("20s")
+        assert (ended.state, ended.error) == ("done", None)
+        assert len(ended.result) == 900_000
+
+
 def test_an_error_of_a_read_is_raised_in_the_child(shared: Shared) -> None:
     bench, _ = shared
 

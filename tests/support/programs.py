@@ -244,6 +244,20 @@ async def isolated_async(run: Run, name: str) -> str:
     return name
 
 
+@app.task(isolation="process", retries=0)
+def talks_while_it_ends(run: Run) -> str:
+    """Has threads that say how far it is, until the very end, and a result of many frames."""
+
+    def talk() -> None:
+        while True:
+            run.progress(1, 2, "x" * 100)
+
+    for _ in range(4):
+        threading.Thread(target=talk, daemon=True).start()
+    time.sleep(0.1)
+    return "y" * 900_000
+
+
 @app.task(isolation="process")
 def reads_over_the_pipe(run: Run) -> list[Any]:
     run.progress(3, 10, "a third")

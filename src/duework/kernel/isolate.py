@@ -268,13 +268,22 @@ class _Pipe:
             self._clock.follow(spec.now, self._clock.boot())
         # Its worker's time may be a virtual one.
         self._offset = spec.now - self._clock.now()
+        # A task may have threads; a signal's handler may come in between, and must not wait for itself.
+        self._turn = threading.RLock()
 
     def _ask(self, ask: str, **more: Any) -> dict[str, Any]:
-        self._pipe.send_bytes(_encode({"ask": ask, **more}))
-        answer: dict[str, Any] = _decode(self._pipe.recv_bytes(FRAME_LIMIT))
+        with self._turn:
+            self._pipe.send_bytes(_encode({"ask": ask, **more}))
+            answer: dict[str, Any] = _decode(self._pipe.recv_bytes(FRAME_LIMIT))
         if "error" in answer:
             raise UsageError(answer["error"])
         return answer
+
+    def end(self, frame: Mapping[str, Any]) -> None:
+        """The last word, after which threads that are left have no more turns."""
+        self._turn.acquire()
+        _tell(self._pipe, frame)
+        self._pipe.close()
 
     def now(self) -> int:
         return self._clock.now() + self._offset
@@ -343,8 +352,7 @@ def _child(pipe: Connection, raw: bytes) -> None:
         gate.pace.listeners[:] = [lambda pace, word, value: notes.append([pace.name, word, value])]
     attempt = runner.prepare(spec.job, now=spec.now, monotonic=monotonic())
     frame = _frame(attempt) if isinstance(attempt, Ending) else _attempt(attempt, runner, host)
-    _tell(pipe, {**frame, "notes": notes})
-    pipe.close()
+    host.end({**frame, "notes": notes})
 
 
 def _tell(pipe: Connection, frame: Mapping[str, Any]) -> None:
