@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 from duework import App
+from duework.db.urls import served
 from duework.kernel.steps import Steps
 from proof import tasks
 from proof.check import check
@@ -48,7 +49,7 @@ class Day:
 
     def __init__(self, url: str, rng: random.Random) -> None:
         self.hosts = [Host(url), Host(url)]
-        self.one_host = url.startswith("sqlite")
+        self.one_host = not served(url)
         if self.one_host:
             self.hosts[1].app._clock = self.hosts[1].clock = self.hosts[0].clock
         self.rng = rng

@@ -125,10 +125,8 @@ def checksum(job: int, task: str, payload: str) -> int:
 
 def checked(first: int, task: str, payloads: Iterable[str]) -> Iterator[str]:
     """Each payload behind its checksum in ten digits, for jobs with ids from `first` on."""
-    crc, name = zlib.crc32, task.encode()
     for job, payload in enumerate(payloads, first):
-        raw = payload.encode("utf-8", "surrogatepass")
-        yield f"{crc(raw, crc(name, job & 0xFFFFFFFF)):010}{payload}"
+        yield f"{checksum(job, task, payload):010}{payload}"
 
 
 class ResultCodec:

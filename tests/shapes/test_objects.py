@@ -891,6 +891,19 @@ def _held_elsewhere(app: App, milliseconds: int) -> None:
         )
 
 
+def _visiting(app: App, crawl: type[Crawl]) -> threading.Thread:
+    thread = threading.Thread(target=lambda: app.object(crawl, "x").visit().result())
+    thread.start()
+    return thread
+
+
+def _let_go(app: App, waiting: threading.Thread) -> None:
+    """The other process has ended: whoever waits gets its turn."""
+    with app.transaction() as tx:
+        tx.write("delete from duework_object_lease")
+    waiting.join(10)
+
+
 def test_whoever_waits_for_another_process_only_reads(app: App, crawl: type[Crawl]) -> None:
     _held_elsewhere(app, 60_000)
     leases, takes = app._leases, 0  # noqa: SLF001 - what is to be counted
@@ -902,15 +915,12 @@ def test_whoever_waits_for_another_process_only_reads(app: App, crawl: type[Craw
         return take(tx, claims)
 
     leases._take = counted  # type: ignore[method-assign]  # noqa: SLF001
-    thread = threading.Thread(target=lambda: app.object(crawl, "x").visit().result())
-    thread.start()
+    thread = _visiting(app, crawl)
     until(lambda: takes)
     thread.join(0.3)
     while_it_was_held = takes
     assert app.read("select wanted from duework_object_lease")[0].wanted == 1
-    with app.transaction() as tx:
-        tx.write("delete from duework_object_lease")
-    thread.join(10)
+    _let_go(app, thread)
 
     assert (while_it_was_held, takes, crawl.runs) == (1, 2, 1)
 
@@ -950,16 +960,13 @@ def test_when_time_jumps_nobody_takes_an_object_that_another_process_holds(
 ) -> None:
     clock = clock_of(app)
     _held_elsewhere(app, 60_000)
-    thread = threading.Thread(target=lambda: app.object(crawl, "x").visit().result())
-    thread.start()
+    thread = _visiting(app, crawl)
     until(lambda: app.read("select wanted from duework_object_lease")[0].wanted)
 
     setattr(clock, what, 3_600_000)
     thread.join(0.3)
     while_it_was_held = crawl.runs
-    with app.transaction() as tx:
-        tx.write("delete from duework_object_lease")
-    thread.join(10)
+    _let_go(app, thread)
 
     assert (while_it_was_held, crawl.runs) == (0, 1)
 
@@ -972,8 +979,7 @@ def test_a_process_that_was_only_idle_takes_an_object_whose_lease_is_over_at_onc
     app.object(crawl, "y").visit().result()
 
     clock.idle += 3_600_000
-    thread = threading.Thread(target=lambda: app.object(crawl, "x").visit().result())
-    thread.start()
+    thread = _visiting(app, crawl)
     thread.join(5)
 
     assert crawl.runs == 2
@@ -988,13 +994,10 @@ def test_after_a_suspend_not_even_the_first_to_come_takes_an_object(
     app.object(crawl, "y").visit().result()
 
     clock.suspended += 3_600_000
-    thread = threading.Thread(target=lambda: app.object(crawl, "x").visit().result())
-    thread.start()
+    thread = _visiting(app, crawl)
     thread.join(0.5)
     while_it_was_held = crawl.runs
-    with app.transaction() as tx:
-        tx.write("delete from duework_object_lease")
-    thread.join(10)
+    _let_go(app, thread)
 
     assert (while_it_was_held, crawl.runs) == (1, 2)
 

@@ -14,7 +14,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from duework.clock import FOREVER, Clock
+from duework.clock import Clock
 from duework.errors import Error
 
 STEP_MS = 2000
@@ -67,14 +67,14 @@ class Steps:
         Called before anything is enqueued, leased or extended, from any thread. What it answers was
         read before the clock could be set again.
         """
-        clock, ask_at = self._clock, self._ask_at
+        clock = self._clock
         wall, boot = clock.wall(), clock.boot()
         step = wall - boot - self._ahead
         if not -STEP_MS <= step <= STEP_MS:
             self._stepped()
-        elif step and ask_at is None:
+        elif step and not self.served:
             self._ahead = wall - boot
-        if ask_at is not None and boot >= ask_at:
+        if (ask_at := self._ask_at) is not None and boot >= ask_at:
             self._ask_soon(boot)
         return clock.at(wall, boot)
 
@@ -87,9 +87,9 @@ class Steps:
             # First: whoever finds nothing to notice any more has to see it.
             self.last = boot
             self._ahead += step
+            if self.served:
+                self._ask_at = _LONG_AGO
         self._tell(step)
-        if self.served:
-            self._ask_soon(FOREVER)
 
     def _ask_soon(self, boot: int) -> None:
         """Unless somebody is at it already."""
@@ -129,11 +129,10 @@ class Hold:
         return boot, boot - int(self._clock.monotonic() * 1000)
 
     def begin(self) -> None:
-        """Nobody has looked for a while: if the process stood still, only a suspend shows."""
+        """Nobody has looked for a while: of that time, only a suspend shows as a standstill."""
         boot, suspended = self._look()
-        if suspended - self._suspended > self._lease_ms:
-            self._woke = boot
-        self._seen_awake, self._suspended = boot, suspended
+        self._seen_awake = boot - (suspended - self._suspended)
+        self.awake()
 
     def awake(self) -> None:
         """Called several times per lease; if it was not, the process has stood still."""

@@ -75,15 +75,15 @@ class Leases:
         self._drop = self._drop_verb
 
     def _take_verb(self, tx: Tx, claims: list[Claim]) -> Sequence[bool]:
-        until = self._engine.steps.steady() + self._lease_ms
-        dated = [msgspec.structs.replace(claim, until=until) for claim in claims]
-        return store.take_leases(tx, dated, self._over())
+        now = self._engine.steps.steady()
+        return store.take_leases(tx, self._dated(claims, now), self._over(now))
 
     def _extend_verb(self, tx: Tx, claims: list[Claim]) -> Sequence[None]:
-        until = self._engine.steps.steady() + self._lease_ms
-        dated = [msgspec.structs.replace(claim, until=until) for claim in claims]
-        store.extend_leases(tx, dated)
+        store.extend_leases(tx, self._dated(claims, self._engine.steps.steady()))
         return [None for _ in claims]
+
+    def _dated(self, claims: list[Claim], now: int) -> list[Claim]:
+        return [msgspec.structs.replace(each, until=now + self._lease_ms) for each in claims]
 
     @contextmanager
     def _looking(self) -> Iterator[None]:
@@ -98,9 +98,8 @@ class Leases:
             with self._lock:
                 self._lookers -= 1
 
-    def _over(self) -> int:
+    def _over(self, now: int) -> int:
         """Leases that end before this are over: after a step of the clock, or a standstill, none is."""
-        now = self._engine.steps.steady()
         return 0 if self._hold.ends_in() else now
 
     @staticmethod
@@ -156,7 +155,7 @@ class Leases:
     def _busy(self, claim: Claim) -> bool:
         try:
             with self._engine.database.reading() as tx:
-                return store.leased(tx, claim, self._over())
+                return store.leased(tx, claim, self._over(self._engine.steps.steady()))
         except Unavailable:
             # To be found out by trying: the writer has more patience than a reader.
             return False
