@@ -1112,9 +1112,9 @@ def test_the_lease_of_a_dead_process_ends(harness: Harness, crawl: type[Crawl]) 
 
 
 def test_a_long_async_method_keeps_its_lease(url: str, crawl: type[Crawl]) -> None:
-    one, two = App(url, lease="600ms"), App(url, lease="600ms")
+    one, two = App(url, lease="2s"), App(url, lease="2s")
     one.engine  # noqa: B018 - migrates
-    crawl.pause = 1.2
+    crawl.pause = 3
     try:
         thread = threading.Thread(target=one.object(crawl, "x").visit().result)
         thread.start()
