@@ -26,7 +26,7 @@ from typing import Any, Self, TypeVar
 
 from duework.app import App
 from duework.clock import VirtualClock
-from duework.db.database import Database, Tx
+from duework.db.database import Database, NewRow, Tx
 from duework.db.queries import Statement
 from duework.db.requests import Request
 from duework.db.writer import Writer
@@ -343,6 +343,7 @@ class FusedTx:
         self._real = real
         self._fuse = fuse
         self.after_commit = real.after_commit
+        self.made: NewRow | None = None
 
     def query(self, statement: Statement, values: Any) -> list[tuple[Any, ...]]:
         self._fuse.step()
@@ -356,9 +357,10 @@ class FusedTx:
         self._fuse.step()
         return self._real.bulk(statement, rows)
 
-    def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
+    def put(self, statement: Statement, row: NewRow) -> None:
         self._fuse.step()
-        self._real.put(statement, values)
+        self._real.put(statement, row)
+        self.made = self._real.made
 
     def hint(self, word: str) -> None:
         self._real.hint(word)

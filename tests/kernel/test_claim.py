@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from duework.clock import FOREVER
-from duework.db.database import Tx
+from duework.db.database import NewRow, Tx
 from duework.kernel import claim as claims
-from duework.kernel import lanes
+from duework.kernel import jobs, lanes
 from duework.kernel.claim import Want
-from duework.kernel.job import Claimed
+from duework.kernel.job import Claimed, NewJob
+from duework.kernel.lanes import Q
 from tests.support.kernel import LEASE, ME, OTHER, START, Kernel
 
 
@@ -315,3 +319,74 @@ def test_nothing_is_cancelled_in_anothers_transaction(kernel: Kernel) -> None:
     assert [kernel.row(job.id).fence for job in (fresh, late)] == [0, 0]
     assert kernel.reacted == []
     assert [job.id for job in kernel.claim("greet")] == [fresh.id]
+
+
+def _made(kernel: Kernel, want: Want, new: NewJob) -> Claimed | None:
+    """What is claimed of a job by the transaction that makes it."""
+
+    def verb(tx: Any) -> Claimed | None:
+        rows: list[NewRow] = []
+        put = tx.put
+        tx.put = lambda statement, row: rows.append(row) or put(statement, row)
+        jobs.enqueue(tx, [new], ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)
+        return claims.claim_made(tx, want, rows[0], new.lane, now=kernel.now)
+
+    found: Claimed | None = kernel.run(verb)
+    return found
+
+
+def test_a_job_that_was_just_made_is_claimed_as_any_other(kernel: Kernel) -> None:
+    new = kernel.new(payload='{"n":1}', priority=3, expires=kernel.now + 50, owner="o")
+
+    made = _made(kernel, kernel.want("greet"), new)
+
+    assert made is not None
+    row = kernel.row(made.id)
+    assert (row.due, row.worker, row.fence) == (kernel.now + LEASE, ME, 1)
+    assert kernel.claim("greet", worker=OTHER) == []
+    kernel.enqueue(new)
+    [usual] = kernel.claim("greet")
+    same = {"id": usual.id, "checksum": usual.checksum, "start_by": usual.start_by}
+    assert msgspec.structs.replace(made, **same) == usual
+    assert kernel.now + LEASE / 2 < made.start_by < kernel.now + LEASE, "somebody else claimed it"
+
+
+@pytest.mark.parametrize(
+    "want",
+    [
+        Want(ME, LEASE, {"other": "async"}, {"async": 9}),
+        Want(ME, LEASE, {"greet": "async"}, {"async": 0, "thread": 9}),
+        Want(ME, LEASE, {"greet": "async"}, {"async": 9}, queues=frozenset({"mail"})),
+        Want(ME, LEASE, {"greet": "async"}, {"async": 9}, queue_limits={"default": 9}),
+        Want(ME, LEASE, {"greet": "async"}, {"async": 9}, task_limits={"greet": 9}),
+        Want(ME, LEASE, {"greet": "async"}, {"async": 9}, paces=({"greet": ()}, {})),
+        Want(ME, LEASE, {"greet": "async"}, {"async": 9}, paces=({}, {"default": ()})),
+    ],
+    ids=["unknown", "no slot", "other queues", "queue limit", "task limit", "pace", "queue pace"],
+)
+def test_where_more_than_a_slot_decides_a_job_is_not_claimed_as_it_is_made(
+    kernel: Kernel, want: Want
+) -> None:
+    assert _made(kernel, want, kernel.new()) is None
+    assert len(kernel.claim("greet")) == 1
+
+
+@pytest.mark.parametrize("but", ["later", "expired", "after", "paused"])
+def test_what_cannot_run_now_is_not_claimed_as_it_is_made(kernel: Kernel, but: str) -> None:
+    [first] = kernel.enqueue(kernel.new("first"))
+    more = {"later": {"at": kernel.now + 1}, "expired": {"expires": kernel.now}}
+    if but == "paused":
+        kernel.run(lambda tx: lanes.pause(tx, "default"))
+
+    new = kernel.new(**({"after": first.id} if but == "after" else more.get(but, {})))
+
+    assert _made(kernel, kernel.want("greet"), new) is None
+    assert (
+        kernel.run(lambda tx: tx.read("select count(*) from duework_job where fence > 0"))[0][0]
+        == 0
+    )
+
+
+def test_a_new_row_has_the_columns_of_its_insert() -> None:
+    for statement in (Q.insert_one, Q.insert, Q.insert_keyed):
+        assert statement.names == NewRow._fields

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -48,11 +48,32 @@ class PutFailed(DatabaseError):
     """What was put into the transaction is at fault, not the commit; nothing of it happened."""
 
 
+class NewRow(NamedTuple):
+    """The row of a new job, in the order in which an insert takes it."""
+
+    id: int
+    lane: int
+    task: str
+    key: str | None
+    due: int
+    at: int
+    linked: int
+    payload: str
+    checksum: int
+    expires: int | None
+    serial: str | None
+    after: int | None
+    owner: str | None
+    batch: int | None
+
+
 class Tx(Protocol):
     """One open transaction. Statements of the kernel, and the user's own SQL."""
 
     # Called once the transaction is durable; lost if the process dies before.
     after_commit: list[Callable[[], None]]
+    # The job that was put last, if it is still there; also None where it is not there yet.
+    made: NewRow | None
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
         """Run a kernel statement; its rows, if it returns any."""
@@ -66,8 +87,8 @@ class Tx(Protocol):
         """Run a kernel statement once; rows touched."""
         ...
 
-    def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
-        """Run an insert of the kernel's once, values in the order of `statement.names`.
+    def put(self, statement: Statement, row: NewRow) -> None:
+        """Insert a job.
 
         Nobody waits for its answer: it may travel with the commit, which then fails in its place.
         """

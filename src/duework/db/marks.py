@@ -11,15 +11,14 @@ import secrets
 
 import apsw
 
+from duework.db.database import NewRow
+
 _TOUCH = """insert into duework_mark (process, number) values (?, ?)
             on conflict (process) do update set number = excluded.number"""
 _MARK = "select 1 from duework_mark where process = ? and number = ?"
 # Ids of two processes may meet; their payloads too are another matter.
 _JOB = "select 1 from duework_job where id = ? and checksum = ?"
 _HELD = _JOB + " and worker is not null"
-
-# Its id and its checksum.
-Job = tuple[int, int]
 
 
 class Marks:
@@ -30,15 +29,16 @@ class Marks:
         self._number = 0
         self._left = False
         # The job that is the mark of the last group, if one is.
-        self._job: Job | None = None
+        self._job: tuple[int, int] | None = None
 
     def begin(self) -> None:
         """Another group: nothing is known of it yet."""
         self._number += 1
         self._job = None
 
-    def leave(self, connection: apsw.Connection, job: Job | None, changes: int) -> None:
+    def leave(self, connection: apsw.Connection, made: NewRow | None, changes: int) -> None:
         """Mark the group that is about to be committed; a new job is as good as a mark."""
+        job = None if made is None else (made.id, made.checksum)
         # Among other changes only one that was claimed as well: nobody takes that away meanwhile.
         if job is not None and changes > 1 and not connection.execute(_HELD, job).fetchone():
             job = None

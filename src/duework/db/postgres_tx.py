@@ -18,7 +18,15 @@ from psycopg.rows import tuple_row
 from psycopg.types.numeric import Int8Dumper
 
 from duework.clock import monotonic
-from duework.db.database import Changes, PutFailed, Retryable, Values, check_values, row_type
+from duework.db.database import (
+    Changes,
+    NewRow,
+    PutFailed,
+    Retryable,
+    Values,
+    check_values,
+    row_type,
+)
 from duework.db.queries import Statement, for_psycopg
 from duework.errors import DatabaseError
 
@@ -87,6 +95,7 @@ class PostgresTx:
     ) -> None:
         self.connection = connection
         self.after_commit: list[Callable[[], None]] = []
+        self.made: NewRow | None = None
         self._kernel = kernel
         self._mark = mark
         self._ahead: list[Command] = [] if mark is None else [(BEGIN, None), (_MARK, mark)]
@@ -124,9 +133,9 @@ class PostgresTx:
         self._run(cursor, statement.postgres, dict(zip(statement.names, columns, strict=True)))
         return max(0, cursor.rowcount)
 
-    def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
+    def put(self, statement: Statement, row: NewRow) -> None:
         """Run a kernel statement once; the first one may be kept back: perhaps it is the only one."""
-        named = dict(zip(statement.names, values, strict=True))
+        named = dict(zip(statement.names, row, strict=True))
         # With more ahead of it than the mark it is in a savepoint.
         if self._at_once and not (self._sent or self._put) and self._ahead[-1][1] is self._mark:
             self._put = statement.postgres, named

@@ -122,7 +122,7 @@ class SqliteDatabase:
                 # Nothing to make durable, and nothing that others should wake up for.
                 connection.execute("rollback")
                 return
-            self._marks.leave(connection, getattr(tx, "job", None), changes)
+            self._marks.leave(connection, tx.made, changes)
             connection.execute("commit")
         except apsw.ConstraintError as error:
             # Only a deferred constraint speaks up this late; nothing has reached the disk.

@@ -13,7 +13,15 @@ from typing import Any
 import apsw
 
 from duework.clock import monotonic
-from duework.db.database import Changes, Retryable, Values, check_values, encode_list, row_type
+from duework.db.database import (
+    Changes,
+    NewRow,
+    Retryable,
+    Values,
+    check_values,
+    encode_list,
+    row_type,
+)
 from duework.db.queries import Statement
 from duework.db.reserve import FULL
 from duework.errors import DatabaseError, Unavailable
@@ -30,8 +38,7 @@ class SqliteTx:
         self.after_commit: list[Callable[[], None]] = []
         # A change of the schema touches no row that is counted.
         self.wrote = False
-        # Id and checksum of the job that was put last, if it is still there.
-        self.job: tuple[int, int] | None = None
+        self.made: NewRow | None = None
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
         # With no text it is something that only a server needs to be told.
@@ -60,13 +67,13 @@ class SqliteTx:
                 raise
         return self.connection.total_changes() - before
 
-    def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
+    def put(self, statement: Statement, row: NewRow) -> None:
         try:
-            self.connection.execute(statement.sqlite, values)
+            self.connection.execute(statement.sqlite, row)
         except (apsw.Error, UnicodeError):
             with translated(self._on_full):
                 raise
-        self.job = values[0], values[statement.names.index("checksum")]
+        self.made = row
 
     def hint(self, word: str) -> None:
         """Nothing: a doorbell is rung after the commit."""
@@ -112,7 +119,7 @@ class SqliteTx:
                 yield
         except BaseException:
             del self.after_commit[mark:]
-            self.job = None
+            self.made = None
             # An interrupt or a full disk may have ended the whole transaction already.
             if not connection.in_transaction:
                 raise Retryable("the transaction was rolled back") from None

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from duework.db.database import Changes, Values, check_values, encode_list, row_type
+from duework.db.database import Changes, NewRow, Values, check_values, encode_list, row_type
 from duework.db.queries import Statement
 from duework.errors import DatabaseError, SchemaMismatch, Unavailable
 
@@ -22,6 +22,7 @@ class StdlibTx:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.after_commit: list[Callable[[], None]] = []
+        self.made: NewRow | None = None
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
         plain = {name: encode_list(v) if isinstance(v, list) else v for name, v in values.items()}
@@ -40,8 +41,8 @@ class StdlibTx:
         with _translated():
             return self.connection.executemany(statement.sqlite, named).rowcount
 
-    def put(self, statement: Statement, values: tuple[Any, ...]) -> None:
-        self.bulk(statement, [values])
+    def put(self, statement: Statement, row: NewRow) -> None:
+        self.bulk(statement, [row])
 
     def hint(self, word: str) -> None:
         """Nothing: whoever commits does not know of the doorbell."""

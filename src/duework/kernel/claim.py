@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any
 
 from duework.clock import FOREVER
-from duework.db.database import Tx
+from duework.db.database import NewRow, Tx
 from duework.kernel.admission import Admission, Gates, Note
 from duework.kernel.job import OWN_QUEUE, Claimed, Ending, JobId, Kind, LaneName, Reaction
 from duework.kernel.lanes import Lane, Lanes, Q
@@ -57,6 +57,18 @@ class Want:
             return False
         return self.queues is None or lane.queue in self.queues or lane.queue == OWN_QUEUE
 
+    def has_room(self, lane: LaneName) -> bool:
+        """Whether a free slot is all that a job of the lane needs here, and there is one."""
+        if not self.serves(lane) or lane.alone or self.free.get(self.pool(lane), 0) <= 0:
+            return False
+        tasks, queues = self.paces
+        of_task = lane.task in self.task_limits or lane.task in tasks
+        return not (of_task or lane.queue in self.queue_limits or lane.queue in queues)
+
+    def start_by(self, now: int) -> int:
+        """When a job that is claimed for a worker by somebody else comes too late for its lease."""
+        return now + self.lease_ms * 4 // 5
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -95,7 +107,7 @@ def claim(
     taken: list[Claimed] = []
     hungry: set[str] = set()
     short: set[int] = set()
-    start_by = now + want.lease_ms * 4 // 5 if along else FOREVER
+    start_by = want.start_by(now) if along else FOREVER
     for lane in open_lanes:
         pool = want.pool(lane.name)
         admitted = paces.left(lane)
@@ -110,7 +122,7 @@ def claim(
             hungry.discard(pool)
             short.add(lane.id)
         paced = paces.take(lane, len(rows), short=len(rows) < wanted)
-        taken += _claimed(rows, lane, min(paced, start_by))
+        taken += _claimed(rows, lane.name, min(paced, start_by))
     kept = paces.keep(taken)
     fresh = _drop_expired(tx, kept, want, now=now, lanes=lanes, react=None if along else react)
     if fresh is not taken:
@@ -219,11 +231,32 @@ class _Room:
             self._tasks[lane.name.task] -= count
 
 
-def _claimed(rows: list[tuple[Any, ...]], lane: Lane, start_by: int) -> list[Claimed]:
+def claim_made(tx: Tx, want: Want, made: NewRow, lane: LaneName, *, now: int) -> Claimed | None:
+    """Take a job that this transaction has made, where nothing but slots decides.
+
+    No other lane is looked at: what is due there as well, the worker finds a moment later.
+    """
+    in_time = made.due <= now and (made.expires is None or made.expires > now)
+    if not (in_time and want.has_room(lane)):
+        return None
+    job = {"id": made.id, "lane": made.lane, "now": now}
+    lease = {"until": now + want.lease_ms, "worker": want.worker}
+    if not tx.change(Q.claim_made, {**job, **lease}):
+        return None
+    return Claimed(
+        *(JobId(made.id), 1, made.lane, made.task, made.payload, made.checksum, made.at),
+        *(0, 0, made.key, made.expires, made.serial, made.owner, made.batch),
+        queue=lane.queue,
+        priority=lane.priority,
+        start_by=want.start_by(now),
+    )
+
+
+def _claimed(rows: list[tuple[Any, ...]], lane: LaneName, start_by: int) -> list[Claimed]:
     # The order in which an update returns its rows is not promised; ids rise with time.
     rows.sort(key=itemgetter(6, 0))
     more: tuple[Any, ...] = (
-        *(lane.name.queue, lane.name.priority, bool(lane.name.alone)),
+        *(lane.queue, lane.priority, bool(lane.alone)),
         start_by,
     )
     return [Claimed(*row, *more) for row in rows]

@@ -15,7 +15,7 @@ import msgspec
 
 from duework.clock import FOREVER
 from duework.codec import checked, checksum
-from duework.db.database import Tx
+from duework.db.database import NewRow, Tx
 from duework.errors import Conflict, NotFound
 from duework.ids import Ids
 from duework.kernel.job import DAY, Enqueued, JobId, LaneName, NewJob, Reaction
@@ -119,14 +119,17 @@ def insert_alike(tx: Tx, job: NewJob, payloads: Sequence[str], first: int, lane:
             start, size = place, 0
 
 
-def _row(drawn: int, lane: int, job: NewJob, due: int | None = None) -> tuple[Any, ...]:
+def _row(drawn: int, lane: int, job: NewJob, due: int | None = None) -> NewRow:
     linked = int(job.serial is not None or job.owner is not None)
     task = job.lane.task
     check = checksum(drawn, task, job.payload)
-    return (
-        *(drawn, lane, task, job.key, job.at if due is None else due, job.at, linked),
-        *(job.payload, check),
-        *(job.expires, job.serial, job.after, job.owner, job.batch),
+    due = job.at if due is None else due
+    return NewRow(
+        *(drawn, lane, task, job.key, due, job.at, linked, job.payload, check, job.expires),
+        serial=job.serial,
+        after=job.after,
+        owner=job.owner,
+        batch=job.batch,
     )
 
 
@@ -142,9 +145,8 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
     if job.key is None:
         tx.put(Q.insert_one, row)
         return Enqueued(drawn)
-    names = Q.insert_keyed.names
     while True:
-        if tx.query(Q.insert_keyed, dict(zip(names, row, strict=True))):
+        if tx.query(Q.insert_keyed, row._asdict()):
             return Enqueued(drawn)
         if existing := tx.query(Q.open_by_key, {"task": task, "key": job.key}):
             break

@@ -145,6 +145,13 @@ where id in (
 returning id, fence, lane, task, payload, checksum, at, failures, crashes, key, expires, serial,
           owner, batch, slot, slot_fence
 
+-- name: claim_made
+-- The same for a job that this transaction has made, if its lane admits any.
+update duework_job
+set due = :until, worker = :worker, fence = 1
+where id = :id and worker is null
+  and exists (select 1 from duework_lane where id = :lane and due <= :now)
+
 -- name: next_lease_end
 select min(due) from duework_job where worker is not null
 
