@@ -207,6 +207,7 @@ class Talker:
 @contextmanager
 def talking(command: list[str], env: dict[str, str]) -> Iterator[Talker]:
     errors = BUILD / "data" / f"errors-{os.getpid()}-{monotonic()}"
+    errors.parent.mkdir(parents=True, exist_ok=True)
     with errors.open("wb") as log:
         process = subprocess.Popen(
             command, cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log

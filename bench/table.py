@@ -105,9 +105,7 @@ def _starts_ahead(record: Record) -> Iterator[tuple[str, bool]]:
     }
     if found:
         best = min(found, key=found.__getitem__)
-        text = (
-            "start, p50 from the call of enqueue, by a worker in the same process, a moment after"
-        )
+        text = "start, p50 from the call of enqueue, by a worker in the same process, in turn with"
         yield f"{text} theirs, ahead of all (closest: {best}, {found[best]:.2f} ×)", found[best] > 1
     durable = [peer for peer in PEERS if peer.durability == FSYNC]
     for whom, those in (("all", PEERS), ("every peer that fsyncs", durable)):

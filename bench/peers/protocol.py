@@ -1,9 +1,9 @@
 """What an adapter is asked, each time in a process of its own and in its library's environment.
 
 `python -m bench.peers.huey_sqlite reset`, `worker`, or `enqueue`, `bulk`, `latency` with the first job's
-number and how many. Answers are one line of JSON. An adapter is a subclass of `Peer`; every method may
-be a coroutine. Only the standard library is imported here: neither Duework nor its dependencies are
-installed there.
+number and how many. Answers are one line of JSON; `latency` waits for its turns besides. An adapter is a
+subclass of `Peer`; every method may be a coroutine. Only the standard library is imported here: neither
+Duework nor its dependencies are installed there.
 
 PEER_MARKS is the file of marks, PEER_URL the database, PEER_FOLDER a folder for files.
 """
@@ -27,6 +27,10 @@ from bench.marks import Marks
 # Between two jobs whose latency is measured; random, or what polls falls into step with it.
 GAP = (0.005, 0.025)
 LOST = 60.0
+# So many jobs at a time, in turn with ours: a machine has good seconds and bad ones.
+TURN = 5
+
+READY = "ready"
 
 URL = os.environ.get("PEER_URL", "")
 FOLDER = os.environ.get("PEER_FOLDER", ".")
@@ -104,6 +108,8 @@ async def _ask(peer: Peer, command: str, jobs: range) -> Any:
     if command == "latency":
         found: list[tuple[float, float]] = []
         for job in jobs:
+            if not len(found) % TURN:
+                await asyncio.to_thread(await_turn)
             await asyncio.sleep(random.uniform(*GAP))
             called = time.monotonic()
             await peer.enqueue(job)
@@ -127,6 +133,8 @@ def _ask_plainly(peer: Peer, command: str, jobs: range) -> Any:
     if command == "latency":
         found: list[tuple[float, float]] = []
         for job in jobs:
+            if not len(found) % TURN:
+                await_turn()
             time.sleep(random.uniform(*GAP))
             called = time.monotonic()
             peer.enqueue(job)
@@ -135,6 +143,12 @@ def _ask_plainly(peer: Peer, command: str, jobs: range) -> Any:
     for job in jobs:
         peer.enqueue(job)
     return time.perf_counter() - start
+
+
+def await_turn() -> None:
+    """Say that this turn is over, or that nothing is in the way of the first, and wait for the next."""
+    print(json.dumps(READY), flush=True)
+    sys.stdin.readline()
 
 
 def _waited(job: int, called: float, returned: float) -> tuple[float, float]:

@@ -8,6 +8,7 @@ from time import monotonic, sleep
 
 from bench.bed import Bed, worker_env
 from bench.figures import Figure, at_most, percentile, spread
+from bench.peers.protocol import await_turn
 
 QUESTION = "How long after enqueue has returned does the handler start, on an idle worker?"
 
@@ -68,12 +69,19 @@ def _other(bed: Bed, url: str, jobs: int) -> list[Wait]:
     return told
 
 
-def same(jobs: int, gap: tuple[float, float] = GAP, before: int = 0) -> list[Wait]:
-    """Enqueue by `aenqueue` in the event loop that runs the worker, after so many other jobs."""
-    return asyncio.run(_same_loop(jobs, gap, before))
+def same(
+    jobs: int, gap: tuple[float, float] = GAP, before: int = 0, turn: int | None = None
+) -> list[Wait]:
+    """Enqueue by `aenqueue` in the event loop that runs the worker, after so many other jobs.
+
+    With `turn`, so many at a time, whenever it is told to.
+    """
+    return asyncio.run(_same_loop(jobs, gap, before, turn))
 
 
-async def _same_loop(jobs: int, gap: tuple[float, float], before: int) -> list[Wait]:
+async def _same_loop(
+    jobs: int, gap: tuple[float, float], before: int, turn: int | None
+) -> list[Wait]:
     from bench.tasks import app, counted, marks, noop, stamp, stamped
 
     assert marks is not None
@@ -83,6 +91,8 @@ async def _same_loop(jobs: int, gap: tuple[float, float], before: int) -> list[W
         while counted() < before:  # noqa: ASYNC110 - jobs that count tell nobody
             await asyncio.sleep(0.01)
         for number in range(jobs):
+            if turn is not None and not number % turn:
+                await asyncio.to_thread(await_turn)
             await asyncio.sleep(random.uniform(*gap))
             stamped.clear()
             called = monotonic()

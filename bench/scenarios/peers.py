@@ -17,14 +17,14 @@ from typing import Any, Literal
 import apsw
 import psycopg
 
-from bench.bed import ROOT, Bed, Missing, ScenarioFailed, until, worker_env
+from bench.bed import ROOT, Bed, Missing, ScenarioFailed, Talker, talking, until, worker_env
 from bench.figures import Figure, percentile
 from bench.install import install, python, redis_server
 from bench.marks import Marks
-from bench.peers.protocol import GAP
+from bench.peers.protocol import GAP, READY, TURN
 from bench.redis import Redis, serving
 from bench.scenarios.enqueue import single
-from bench.scenarios.latency import same
+from bench.scenarios.latency import Wait, same
 
 WITHIN = 120.0
 # Where both wait for the disk, their single enqueues and ours take turns, so often.
@@ -47,7 +47,7 @@ class Peer:
     # So many are drained; some by one call each, the rest in bulk where there is a way.
     jobs: int = 3000
     bulk: bool = False
-    probes: int = 60
+    probes: int = 240
     # What the store itself does not call finished yet.
     left: str | None = None
     # Our drain over theirs has to reach this.
@@ -104,7 +104,9 @@ class PeerScenario:
             Figure(f"{slug}:p50", f"{name}: enqueue → start, p50", "ms"),
             Figure(f"{slug}:p99", f"{name}: enqueue → start, p99", "ms"),
             Figure(f"{slug}:call_p50", f"{name}: call of enqueue → start, p50", "ms"),
-            Figure(f"{slug}:ours_call_p50", f"{name}: the same with ours, a moment later", "ms"),
+            Figure(
+                f"{slug}:ours_call_p50", f"{name}: the same with ours, in turn with theirs", "ms"
+            ),
         )
 
     def sample(self, bed: Bed) -> dict[str, float]:
@@ -177,22 +179,27 @@ class Store:
                 connection.execute("analyze")
         with self._worker():
             told["drain"] = self._drained(marks, jobs)
-            found = self._ask("latency", jobs, self._probes)
-        called, returned = zip(*found, strict=True)
+            theirs, ours = self._starts(jobs, bed)
+        called, returned = zip(*theirs, strict=True)
         return told | {
             "p50": percentile(returned, 0.5),
             "p99": percentile(returned, 0.99),
             "call_p50": percentile(called, 0.5),
-            "ours_call_p50": self._our_start(bed),
+            "ours_call_p50": percentile([called for called, _ in ours], 0.5),
         }
 
-    def _our_start(self, bed: Bed) -> float:
-        """From the call to the start, as they were asked: in one process, which they cannot."""
-        url, marks = bed.sqlite(), bed.marks(self._probes)
-        env = worker_env(url, marks, concurrency=100)
-        found = bed.child(same, env=env, jobs=self._probes, gap=GAP, before=BEFORE)
+    def _starts(self, first: int, bed: Bed) -> tuple[list[Wait], list[Wait]]:
+        """Theirs and ours in short turns; ours in one process, which they cannot."""
+        url, probes = bed.sqlite(), self._probes
+        env = worker_env(url, bed.marks(probes), concurrency=100)
+        ask = {"jobs": probes, "gap": GAP, "before": BEFORE, "turn": TURN}
+        with (
+            talking(self._command("latency", first, probes), self._env) as theirs,
+            bed.background(same, env=env, **ask) as ours,
+        ):
+            found = _by_turns(theirs, ours)
         bed.drop(url)
-        return percentile([called for called, _ in found], 0.5)
+        return found
 
     def _in_turn(self, jobs: int, bed: Bed) -> dict[str, float]:
         """One job a call, theirs and ours on a database of the same kind."""
@@ -260,6 +267,17 @@ class Store:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _by_turns(theirs: Talker, ours: Talker) -> tuple[list[Wait], list[Wait]]:
+    """Let one of them work at a time, until both have told what they found."""
+    told = [theirs.listen(WITHIN), ours.listen(WITHIN)]
+    while READY in told:
+        for place, each in enumerate((theirs, ours)):
+            if told[place] == READY:
+                each.go()
+                told[place] = each.listen(WITHIN)
+    return told[0], told[1]
 
 
 def scenarios() -> list[PeerScenario]:

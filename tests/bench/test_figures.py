@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import io
+import os
+import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from bench import history, table
-from bench.bed import Bed
+from bench.bed import Bed, Talker, talking
 from bench.figures import Figure, at_least, at_most, percentile, results
 from bench.history import Record
 from bench.marks import Marks
 from bench.run import SCENARIOS, _chosen
 from bench.scenarios import kill, raw_sqlite
-from bench.scenarios.peers import PEERS, scenarios
+from bench.scenarios.peers import PEERS, _by_turns, scenarios
 
 BASE = Figure("base", "the bare loop", "/s")
 
@@ -134,6 +137,37 @@ def test_a_scenario_answers_with_its_figures() -> None:
     assert set(killed) == {figure.name for figure in kill.FIGURES}
     assert killed["kill_lost"] == killed["kill_twice"] == 0
     assert all(rate > 0 for rate in raw.values())
+
+
+TURNER = """
+import sys
+from pathlib import Path
+from bench.peers.protocol import await_turn
+for _ in range(int(sys.argv[2])):
+    await_turn()
+    with Path(sys.argv[1]).open("a") as log:
+        log.write(sys.argv[3])
+print([[1.0, 2.0]], flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "order"), [(3, 3, "tototo"), (1, 3, "tooo"), (2, 0, "tt")]
+)
+def test_a_peer_and_we_are_measured_by_turns(
+    tmp_path: Path, theirs: int, ours: int, order: str
+) -> None:
+    log = tmp_path / "log"
+
+    def turner(count: int, letter: str) -> AbstractContextManager[Talker]:
+        command = [sys.executable, "-c", TURNER, str(log), str(count), letter]
+        return talking(command, dict(os.environ))
+
+    with turner(theirs, "t") as first, turner(ours, "o") as second:
+        found = _by_turns(first, second)
+
+    assert log.read_text() == order
+    assert found == ([[1.0, 2.0]], [[1.0, 2.0]])
 
 
 def test_all_scenarios_are_there() -> None:
