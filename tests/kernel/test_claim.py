@@ -371,6 +371,13 @@ def test_where_more_than_a_slot_decides_a_job_is_not_claimed_as_it_is_made(
     assert len(kernel.claim("greet")) == 1
 
 
+def test_a_job_is_not_claimed_as_it_is_made_before_an_older_one_of_its_lane(kernel: Kernel) -> None:
+    [older] = kernel.enqueue(kernel.new(at=kernel.now - 1))
+
+    assert _made(kernel, kernel.want("greet"), kernel.new()) is None
+    assert kernel.claim("greet", free=1)[0].id == older.id
+
+
 @pytest.mark.parametrize("but", ["later", "expired", "after", "paused"])
 def test_what_cannot_run_now_is_not_claimed_as_it_is_made(kernel: Kernel, but: str) -> None:
     [first] = kernel.enqueue(kernel.new("first"))

@@ -59,6 +59,7 @@ ONE: dict[str, dict[str, Any]] = {
         "head": 0,
         "head_id": 0,
     },
+    "claim_made": {"id": 5, "lane": KNOWN, "now": START, "until": START, "worker": ME},
     "lanes": {"floor_lanes": [KNOWN], "floor_dues": [5], "floor_ids": [7]},
     "leases_over": {"now": START, "wanted": 500},
     "leases_of": {"workers": [ME], "wanted": 500},
@@ -282,7 +283,6 @@ def test_members_are_found_by_their_batch(crowded: Kernel, name: str) -> None:
 def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:
     """A new statement has to be put into one of the tables above, or below with its reason."""
     by_its_id = {"replace", "keep_until", "ask_again", "link", "rewrite", "mark", "excuse_job"}
-    by_its_id |= {"claim_made"}
     inserts = {"insert", "insert_one", "insert_alike", "insert_keyed"}
     inserts |= {"batch.insert_follow", "fired"}
     on_jobs = {name for name, each in ALL.items() if "duework_job" in each.sqlite}

@@ -232,7 +232,7 @@ class _Room:
 
 
 def claim_made(tx: Tx, want: Want, made: NewRow, lane: LaneName, *, now: int) -> Claimed | None:
-    """Take a job that this transaction has made, where nothing but slots decides.
+    """Take a job that this transaction has made, if it is the first of its lane and only slots decide.
 
     No other lane is looked at: what is due there as well, the worker finds a moment later.
     """

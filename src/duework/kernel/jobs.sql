@@ -146,10 +146,14 @@ returning id, fence, lane, task, payload, checksum, at, failures, crashes, key, 
           owner, batch, slot, slot_fence
 
 -- name: claim_made
--- The same for a job that this transaction has made, if its lane admits any.
+-- The same for a job that this transaction has made, if its lane admits any and it is the first there.
 update duework_job
 set due = :until, worker = :worker, fence = 1
-where id = :id and worker is null
+where id = :id
+  and :id = (select id from duework_job
+             where lane = :lane and state = 'open' and worker is null
+             order by due, id
+             limit 1)
   and exists (select 1 from duework_lane where id = :lane and due <= :now)
 
 -- name: next_lease_end
