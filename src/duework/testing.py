@@ -343,7 +343,10 @@ class FusedTx:
         self._real = real
         self._fuse = fuse
         self.after_commit = real.after_commit
-        self.made: NewRow | None = None
+
+    @property
+    def made(self) -> NewRow | None:
+        return self._real.made
 
     def query(self, statement: Statement, values: Any) -> list[tuple[Any, ...]]:
         self._fuse.step()
@@ -360,7 +363,6 @@ class FusedTx:
     def put(self, statement: Statement, row: NewRow) -> None:
         self._fuse.step()
         self._real.put(statement, row)
-        self.made = self._real.made
 
     def hint(self, word: str) -> None:
         self._real.hint(word)

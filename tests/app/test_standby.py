@@ -346,3 +346,66 @@ def test_nothing_is_claimed_for_a_loop_whose_callback_asks(app: App) -> None:
     asyncio.run(program())
     assert found == ["ready"]
     assert [job.state for job in app.jobs(task="note")] == ["done"]
+
+
+@pytest.mark.parametrize("way", ["connection", "resume", "group"])
+def test_urgent_work_that_is_due_goes_before_what_is_made(url: str, way: str) -> None:
+    app = App(url, concurrency=1)
+    ran: list[str] = []
+
+    @app.task
+    async def note(word: str) -> None:
+        ran.append(word)
+        await asyncio.sleep(0.05)
+
+    urgent = note.using(priority=9, queue="fast")
+
+    async def both() -> None:
+        if way == "connection":
+            connection = app.connect()
+            connection.execute("begin")
+            urgent.using(connection=connection).enqueue("urgent")
+            connection.execute("commit")
+            await note.aenqueue("low")
+            connection.close()
+        elif way == "resume":
+            app.pause("fast")
+            await urgent.aenqueue("urgent")
+            app.resume("fast")
+            await note.aenqueue("low")
+        else:
+            done = await note.aenqueue("first")
+            await until(lambda: app.job(done.id).state == "done")
+            await asyncio.sleep(0.1)
+            await asyncio.gather(urgent.aenqueue("urgent"), note.using(after=done).aenqueue("low"))
+
+    async def program() -> None:
+        async with sleeping(app):
+            await both()
+            await until(lambda: "low" in ran and "urgent" in ran)
+
+    asyncio.run(program())
+    assert ran[-2:] == ["urgent", "low"]
+    app.close()
+
+
+def test_what_is_made_by_one_call_keeps_its_order(url: str) -> None:
+    app = App(url, concurrency=1)
+    ran: list[int] = []
+
+    @app.task
+    async def note(number: int) -> None:
+        ran.append(number)
+        await asyncio.sleep(0.01)
+
+    async def program() -> None:
+        async with sleeping(app) as worker:
+            done = await note.aenqueue(0)
+            await until(lambda: app.job(done.id).state == "done")
+            await at_rest(worker)
+            await note.using(after=done).aenqueue_many([(1,), (2,), (3,)])
+            await until(lambda: len(ran) == 4)
+
+    asyncio.run(program())
+    assert ran == [0, 1, 2, 3]
+    app.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from duework.db.database import NewRow, Tx
 from duework.kernel import claim as claims
 from duework.kernel import jobs, lanes
 from duework.kernel.claim import Want
-from duework.kernel.job import Claimed, NewJob
+from duework.kernel.job import Claimed, LaneName, NewJob
 from duework.kernel.lanes import Q
 from tests.support.kernel import LEASE, ME, OTHER, START, Kernel
 
@@ -321,15 +322,20 @@ def test_nothing_is_cancelled_in_anothers_transaction(kernel: Kernel) -> None:
     assert [job.id for job in kernel.claim("greet")] == [fresh.id]
 
 
-def _made(kernel: Kernel, want: Want, new: NewJob) -> Claimed | None:
-    """What is claimed of a job by the transaction that makes it."""
+def _made(
+    kernel: Kernel, want: Want, *new: NewJob, then: Callable[[Tx, int], object] | None = None
+) -> Claimed | None:
+    """What is claimed of the last of these jobs by the transaction that makes it."""
 
     def verb(tx: Any) -> Claimed | None:
         rows: list[NewRow] = []
         put = tx.put
         tx.put = lambda statement, row: rows.append(row) or put(statement, row)
-        jobs.enqueue(tx, [new], ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)
-        return claims.claim_made(tx, want, rows[0], new.lane, now=kernel.now)
+        for each in new:
+            jobs.enqueue(tx, [each], ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)
+        if then is not None:
+            then(tx, rows[-1].id)
+        return claims.claim_made(tx, want, rows[-1], new[-1].lane, now=kernel.now)
 
     found: Claimed | None = kernel.run(verb)
     return found
@@ -371,11 +377,54 @@ def test_where_more_than_a_slot_decides_a_job_is_not_claimed_as_it_is_made(
     assert len(kernel.claim("greet")) == 1
 
 
-def test_a_job_is_not_claimed_as_it_is_made_before_an_older_one_of_its_lane(kernel: Kernel) -> None:
-    [older] = kernel.enqueue(kernel.new(at=kernel.now - 1))
+@pytest.mark.parametrize(
+    ("task", "priority", "taken"),
+    [("greet", 5, False), ("other", 5, False), ("other", 9, False), ("other", 0, True)],
+)
+def test_a_job_is_not_claimed_as_it_is_made_before_one_that_has_to_go_first(
+    kernel: Kernel, task: str, priority: int, taken: bool
+) -> None:
+    first = kernel.new(task, priority=priority)
 
-    assert _made(kernel, kernel.want("greet"), kernel.new()) is None
-    assert kernel.claim("greet", free=1)[0].id == older.id
+    made = _made(kernel, kernel.want("greet", "other"), first, kernel.new(priority=5))
+
+    assert (made is not None) is taken
+    [rest] = kernel.claim("greet", "other", free=1)
+    assert rest.priority == priority
+
+
+@pytest.mark.parametrize("later", [1, -1])
+def test_a_job_that_was_changed_since_it_was_made_is_left_to_an_ordinary_claim(
+    kernel: Kernel, later: int
+) -> None:
+    def moved(tx: Tx, job: int) -> None:
+        tx.write("update duework_job set due = due + :by where id = :id", by=later, id=job)
+
+    assert _made(kernel, kernel.want("greet"), kernel.new(), then=moved) is None
+    assert len(kernel.claim("greet")) == (1 if later < 0 else 0)
+
+
+def test_a_job_that_was_cancelled_since_it_was_made_is_not_claimed(kernel: Kernel) -> None:
+    def cancelled(tx: Tx, job: int) -> None:
+        more = {"now": kernel.now, "lanes": kernel.lanes, "react": kernel.react}
+        jobs.cancel(tx, [job], why="", **more)
+
+    assert _made(kernel, kernel.want("greet"), kernel.new(), then=cancelled) is None
+
+
+def test_a_lane_is_remembered_by_its_own_words(kernel: Kernel) -> None:
+    class Text(str):
+        __slots__ = ()
+
+    class Number(int): ...
+
+    [job] = kernel.enqueue(kernel.new(queue=Text("mail"), priority=Number(4)))
+    number = kernel.row(job.id).lane
+
+    name = kernel.run(lambda tx: kernel.lanes.name(tx, number))
+
+    assert (type(name.queue), type(name.priority)) == (str, int)
+    assert name == LaneName("mail", "greet", 4)
 
 
 @pytest.mark.parametrize("but", ["later", "expired", "after", "paused"])

@@ -59,7 +59,8 @@ ONE: dict[str, dict[str, Any]] = {
         "head": 0,
         "head_id": 0,
     },
-    "claim_made": {"id": 5, "lane": KNOWN, "now": START, "until": START, "worker": ME},
+    "claim_made": {"id": 5, "lane": KNOWN, "now": START, "until": START, "worker": ME}
+    | {"due": START, "checksum": 1, "priority": 0},
     "lanes": {"floor_lanes": [KNOWN], "floor_dues": [5], "floor_ids": [7]},
     "leases_over": {"now": START, "wanted": 500},
     "leases_of": {"workers": [ME], "wanted": 500},

@@ -72,8 +72,11 @@ class Tx(Protocol):
 
     # Called once the transaction is durable; lost if the process dies before.
     after_commit: list[Callable[[], None]]
-    # The job that was put last, if it is still there; also None where it is not there yet.
-    made: NewRow | None
+
+    @property
+    def made(self) -> NewRow | None:
+        """The job that was put last, as it was then; None if that was undone, or is not there yet."""
+        ...
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
         """Run a kernel statement; its rows, if it returns any."""

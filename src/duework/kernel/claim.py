@@ -232,19 +232,16 @@ class _Room:
 
 
 def claim_made(tx: Tx, want: Want, made: NewRow, lane: LaneName, *, now: int) -> Claimed | None:
-    """Take a job that this transaction has made, if it is the first of its lane and only slots decide.
-
-    No other lane is looked at: what is due there as well, the worker finds a moment later.
-    """
+    """Take a job that this transaction has made, if nothing is due before it and only slots decide."""
     in_time = made.due <= now and (made.expires is None or made.expires > now)
     if not (in_time and want.has_room(lane)):
         return None
-    job = {"id": made.id, "lane": made.lane, "now": now}
+    job = {"id": made.id, "lane": made.lane, "due": made.due, "checksum": made.checksum}
     lease = {"until": now + want.lease_ms, "worker": want.worker}
-    if not tx.change(Q.claim_made, {**job, **lease}):
+    if not tx.change(Q.claim_made, {**job, **lease, "priority": lane.priority, "now": now}):
         return None
     return Claimed(
-        *(JobId(made.id), 1, made.lane, made.task, made.payload, made.checksum, made.at),
+        *(JobId(made.id), 1, made.lane, lane.task, made.payload, made.checksum, made.at),
         *(0, 0, made.key, made.expires, made.serial, made.owner, made.batch),
         queue=lane.queue,
         priority=lane.priority,

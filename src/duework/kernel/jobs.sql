@@ -146,15 +146,18 @@ returning id, fence, lane, task, payload, checksum, at, failures, crashes, key, 
           owner, batch, slot, slot_fence
 
 -- name: claim_made
--- The same for a job that this transaction has made, if its lane admits any and it is the first there.
+-- The same for a job that this transaction has made, if it is still as it was, its lane admits any, and
+-- nothing else that is due may have to go first.
 update duework_job
 set due = :until, worker = :worker, fence = 1
-where id = :id
-  and :id = (select id from duework_job
-             where lane = :lane and state = 'open' and worker is null
-             order by due, id
-             limit 1)
+where id = :id and state = 'open' and worker is null and due = :due and checksum = :checksum
   and exists (select 1 from duework_lane where id = :lane and due <= :now)
+  and not exists (
+      select 1 from duework_lane l
+      where l.due <= :now and l.priority >= :priority
+        and exists (select 1 from duework_job j
+                    where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now
+                      and j.id <> :id))
 
 -- name: next_lease_end
 select min(due) from duework_job where worker is not null

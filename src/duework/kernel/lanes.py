@@ -59,9 +59,10 @@ class Lanes:
             tx.query(Q.lock_lane_births, {})
             while not (rows := tx.query(Q.lane_ids, values)):
                 tx.query(Q.new_lane, {**values, "forever": FOREVER})
-        number = int(rows[0][-1])
-        tx.after_commit.append(partial(self._remember, name, number))
-        return number
+        *plain, number = rows[0]
+        # By its own words: a caller's may be of a type that only looks like a text.
+        tx.after_commit.append(partial(self._remember, name, LaneName(*plain), int(number)))
+        return int(number)
 
     def numbers(self, tx: Tx, names: Iterable[LaneName]) -> dict[LaneName, int]:
         # In one order for everybody, since making a lane takes a lock.
@@ -103,8 +104,8 @@ class Lanes:
         """The same as they are now, without a transaction."""
         return _looked(database.ask, {})
 
-    def _remember(self, name: LaneName, number: int) -> None:
-        self._known[name] = number
+    def _remember(self, asked: LaneName, name: LaneName, number: int) -> None:
+        self._known[asked] = number
         self._names[number] = name
 
 
