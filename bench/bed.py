@@ -175,16 +175,25 @@ class Talker:
 
     def tell(self, line: str) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise self._failed("is gone") from error
 
     def listen(self, within: float = PATIENCE) -> Any:
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], within)
         line = self.process.stdout.readline() if ready else b""
         if not line:
-            raise ScenarioFailed(f"a process said nothing: {self._errors.read_text()[-2000:]}")
-        return json.loads(line)
+            raise self._failed("said nothing")
+        try:
+            return json.loads(line)
+        except ValueError as error:
+            raise self._failed(f"said {line.decode(errors='replace')!r:.100}") from error
+
+    def _failed(self, what: str) -> ScenarioFailed:
+        return ScenarioFailed(f"a process {what}: {self._errors.read_text()[-2000:]}")
 
     def go(self) -> float:
         """Let it work; returns the moment."""

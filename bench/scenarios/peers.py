@@ -277,7 +277,12 @@ def _by_turns(theirs: Talker, ours: Talker) -> tuple[list[Wait], list[Wait]]:
             if told[place] == READY:
                 each.go()
                 told[place] = each.listen(WITHIN)
-    return told[0], told[1]
+    return _counted(told[0]), _counted(told[1])
+
+
+def _counted(found: list[Wait]) -> list[Wait]:
+    """Without the first of each turn."""
+    return [waited for place, waited in enumerate(found) if place % TURN]
 
 
 def scenarios() -> list[PeerScenario]:

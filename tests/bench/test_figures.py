@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from bench import history, table
-from bench.bed import Bed, Talker, talking
+from bench.bed import Bed, ScenarioFailed, Talker, talking
 from bench.figures import Figure, at_least, at_most, percentile, results
 from bench.history import Record
 from bench.marks import Marks
@@ -147,7 +147,7 @@ for _ in range(int(sys.argv[2])):
     await_turn()
     with Path(sys.argv[1]).open("a") as log:
         log.write(sys.argv[3])
-print([[1.0, 2.0]], flush=True)
+print([[number, 0] for number in range(8)], flush=True)
 """
 
 
@@ -167,7 +167,21 @@ def test_a_peer_and_we_are_measured_by_turns(
         found = _by_turns(first, second)
 
     assert log.read_text() == order
-    assert found == ([[1.0, 2.0]], [[1.0, 2.0]])
+    # The first one of a turn comes after a longer pause.
+    assert found == ([[number, 0] for number in (1, 2, 3, 4, 5, 7)],) * 2
+
+
+@pytest.mark.parametrize(
+    ("program", "what"),
+    [("import sys; sys.exit('broken')", "broken"), ("print('hello')", "said .*hello")],
+)
+def test_a_process_that_does_not_answer_is_an_error_that_says_why(program: str, what: str) -> None:
+    with talking([sys.executable, "-c", program], dict(os.environ)) as child:
+        with pytest.raises(ScenarioFailed, match=what):
+            child.listen(20)
+        child.process.wait(20)
+        with pytest.raises(ScenarioFailed, match="is gone"):
+            child.go()
 
 
 def test_all_scenarios_are_there() -> None:

@@ -393,6 +393,20 @@ def test_a_job_is_not_claimed_as_it_is_made_before_one_that_has_to_go_first(
     assert rest.priority == priority
 
 
+def test_a_paused_queue_keeps_nobody_from_claiming_a_job_as_it_is_made(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new(queue="mail", priority=9))
+    kernel.run(lambda tx: lanes.pause(tx, "mail"))
+
+    assert _made(kernel, kernel.want("greet"), kernel.new()) is not None
+
+
+def test_a_suspect_needs_more_than_a_slot(kernel: Kernel) -> None:
+    lane = LaneName("default", "greet")
+
+    assert kernel.want("greet").has_room(lane)
+    assert not kernel.want("greet").has_room(msgspec.structs.replace(lane, alone=1))
+
+
 @pytest.mark.parametrize("later", [1, -1])
 def test_a_job_that_was_changed_since_it_was_made_is_left_to_an_ordinary_claim(
     kernel: Kernel, later: int

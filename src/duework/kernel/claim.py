@@ -232,7 +232,7 @@ class _Room:
 
 
 def claim_made(tx: Tx, want: Want, made: NewRow, lane: LaneName, *, now: int) -> Claimed | None:
-    """Take a job that this transaction has made, if nothing is due before it and only slots decide."""
+    """Take a job that this transaction has made, if only slots decide and nothing due may go first."""
     in_time = made.due <= now and (made.expires is None or made.expires > now)
     if not (in_time and want.has_room(lane)):
         return None
