@@ -364,6 +364,10 @@ class FusedTx:
         self._fuse.step()
         self._real.put(statement, row)
 
+    def now(self) -> int | None:
+        self._fuse.step()
+        return self._real.now()
+
     def hint(self, word: str) -> None:
         self._real.hint(word)
 

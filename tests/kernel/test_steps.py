@@ -9,7 +9,7 @@ import pytest
 
 from duework.clock import SystemClock
 from duework.errors import Unavailable
-from duework.kernel.steps import ASK_MS, RETRY_MS, Hold, Steps
+from duework.kernel.steps import ASK_MS, RETRY_MS, Hold, Reading, Steps
 
 LEASE = 1000
 HOUR = 3_600_000
@@ -44,19 +44,17 @@ class Desk:
         # By how much the server's clock is ahead of boot time.
         self.ahead = 0
         self.silent = False
-        self.steps = Steps(self.clock, self.follow, self.told.append)
+        self.steps = Steps(self.clock, self.look, self.told.append)
         self.steps.elsewhere = lambda ask: ask()
         self.steps.begin()
         self.asked = 0
         self.hold = Hold(self.clock, self.steps, LEASE)
 
-    def follow(self) -> bool:
+    def look(self) -> Reading | None:
         self.asked += 1
         if self.silent:
             raise Unavailable
-        if self.server:
-            self.clock.follow(self.clock.time + self.ahead, self.clock.time)
-        return self.server
+        return Reading(self.clock.time + self.ahead, self.clock.time, 0) if self.server else None
 
 
 def test_a_worker_that_was_only_idle_holds_nothing_back() -> None:
@@ -147,6 +145,43 @@ def test_a_server_that_does_not_answer_keeps_nobody_waiting_and_is_asked_again()
     assert desk.steps.steady() == desk.clock.time + HOUR
 
 
+def test_an_answer_from_before_a_step_is_not_believed() -> None:
+    """The machine was stopped while it asked, and something has set its wall clock right since."""
+    desk = Desk(server=True)
+    look, looks = desk.look, 0
+
+    def interrupted() -> Reading | None:
+        nonlocal looks
+        looks += 1
+        found = look()
+        if looks == 1:
+            desk.ahead = desk.clock.wrong = HOUR
+        return found
+
+    desk.steps = Steps(desk.clock, interrupted, desk.told.append)
+    desk.steps.elsewhere = lambda ask: ask()
+    desk.steps._ask_at = desk.clock.time  # noqa: SLF001 - it is time to ask
+    desk.steps.steady()
+
+    assert (looks, desk.steps.steady()) == (2, desk.clock.time + HOUR)
+
+
+def test_one_at_a_time_asks_however_often_the_clock_is_set() -> None:
+    desk = Desk(server=True)
+    asks: list[Callable[[], None]] = []
+    desk.steps.elsewhere = asks.append
+
+    for _ in range(5):
+        desk.clock.wrong += HOUR
+        desk.steps.steady()
+    assert len(asks) == 1
+    asks.pop()()
+    desk.clock.wrong += HOUR
+    desk.steps.steady()
+
+    assert (len(asks), desk.asked) == (1, 1)
+
+
 def test_a_second_step_while_the_first_is_told_is_noticed() -> None:
     desk = Desk()
 
@@ -156,7 +191,7 @@ def test_a_second_step_while_the_first_is_told_is_noticed() -> None:
             desk.clock.wrong -= 2 * HOUR
             desk.steps.steady()
 
-    desk.steps = Steps(desk.clock, desk.follow, tell)
+    desk.steps = Steps(desk.clock, desk.look, tell)
     desk.clock.wrong = HOUR
     desk.steps.steady()
 

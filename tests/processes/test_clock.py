@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from time import sleep
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -85,6 +87,42 @@ def test_when_the_clock_of_the_host_is_set_no_lease_is_lost(url: str, by: int) -
 def test_when_one_of_two_hosts_has_its_clock_set_no_lease_is_lost(url: str, by: int) -> None:
     """Hosts share a server, whose time both follow; a file has one host."""
     asyncio.run(_step(url, by, slice(1)))
+
+
+@pytest.mark.parametrize("since", [2 * HOUR, 0])
+def test_a_machine_that_was_stopped_starts_what_is_due_and_leases_by_the_right_time(
+    url: str, since: int
+) -> None:
+    """Its boot time knows nothing of that, and a server takes a while to answer."""
+    stopped, other = App(url), App(url)
+    clock = clock_of(stopped)
+
+    async def leased(run: Run) -> int:
+        [row] = run.read("select due from duework_job where id = :id", id=run.job.id)
+        due: int = row.due
+        return due
+
+    stopped.task(leased)
+    elsewhere = other.task(leased)
+
+    async def main() -> None:
+        ask = stopped.engine.database.now
+
+        def slowly() -> int | None:
+            sleep(0.5)
+            return ask()
+
+        stopped.engine.database.now = slowly  # type: ignore[method-assign]
+        async with stopped.running():
+            clock.stopped = HOUR
+            now = SystemClock().now()
+            at = datetime.fromtimestamp((now - since) / 1000, UTC)
+            job = await elsewhere.using(at=at).aenqueue()
+            assert (await job.await_("10s")).result > now, "others would have taken it over"
+
+    asyncio.run(main())
+    for app in (stopped, other):
+        app.close()
 
 
 def test_a_host_whose_clock_is_wrong_from_the_start_goes_by_the_time_of_the_server(

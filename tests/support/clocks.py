@@ -14,19 +14,21 @@ class WallClock(SystemClock):
         self.wrong = 0
         # Of the time that has gone by since: with the machine suspended, and awake.
         self.suspended = self.idle = 0
+        # And time that only the wall clock knows of, which something has set right.
+        self.stopped = 0
 
     def wall(self) -> int:
         return super().wall() + self.wrong + self.suspended + self.idle
 
     def boot(self) -> int:
-        return super().boot() + self.suspended + self.idle
+        return super().boot() + self.suspended + self.idle - self.stopped
 
     def follow(self, now: int, boot: int, within: int = 0) -> None:
         # It has gone by for a server as well.
         super().follow(now + self.suspended + self.idle, boot, within)
 
     def monotonic(self) -> float:
-        return super().monotonic() + self.idle / 1000
+        return super().monotonic() + (self.idle - self.stopped) / 1000
 
 
 def clock_of(app: App) -> WallClock:

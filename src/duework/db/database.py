@@ -101,6 +101,10 @@ class Tx(Protocol):
         """Once this commits, tell the workers of other machines that they should look."""
         ...
 
+    def now(self) -> int | None:
+        """The server's time at this moment, in milliseconds, where there is a server."""
+        ...
+
     def read(self, sql: str, /, **values: Any) -> list[Any]:
         """Rows of the user's own query, with attribute and index access."""
         ...

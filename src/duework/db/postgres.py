@@ -28,6 +28,7 @@ from duework.db.database import Retryable, Tx, Values, here
 from duework.db.postgres_connect import arguments, opened
 from duework.db.postgres_tx import (
     BEGIN,
+    NOW,
     OPEN,
     REMEMBER,
     Connection,
@@ -305,8 +306,7 @@ class PostgresDatabase:
 
     def now(self) -> int | None:
         """The server's clock, in one round trip."""
-        query = b"select (extract(epoch from clock_timestamp()) * 1000)::bigint"
-        return int(self._ask(query)[0][0])
+        return int(self._ask(NOW.encode())[0][0])
 
     def settings(self) -> dict[str, str]:
         """What the durability of this server rests on."""

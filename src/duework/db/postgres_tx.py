@@ -62,6 +62,7 @@ _BEFORE = """with before as (
 )"""
 REMEMBER = "insert into duework_mark (process, number) values (%(process)s, %(number)s)"
 _MARK = f"{_BEFORE} {REMEMBER}".encode()
+NOW = "select (extract(epoch from clock_timestamp()) * 1000)::bigint"
 _HINT = "select count(pg_notify('duework', word)) from unnest(%(words)s::text[]) as hint (word)"
 # The mark, the hints and, behind them, a row in one statement, which is a transaction by itself.
 _AT_ONCE = f"{_BEFORE}, mark as ({REMEMBER} returning ({_HINT})) "
@@ -148,6 +149,12 @@ class PostgresTx:
             self._run(self._cursor(), _HINT, {"words": [word]})
         else:
             self._hints[word] = None
+
+    def now(self) -> int | None:
+        """The server's clock, not the moment in which the transaction began."""
+        cursor = self._kernel_cursor()
+        self._run(cursor, NOW, {})
+        return int(_rows(cursor)[0][0])
 
     def read(self, sql: str, /, **values: Any) -> list[Any]:
         """Rows of the user's own query."""

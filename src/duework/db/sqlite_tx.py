@@ -78,6 +78,10 @@ class SqliteTx:
     def hint(self, word: str) -> None:
         """Nothing: a doorbell is rung after the commit."""
 
+    def now(self) -> int | None:
+        """None: a file has no clock of its own."""
+        return None
+
     def read(self, sql: str, /, **values: Any) -> list[Any]:
         check_values(sql, values)
         with translated():

@@ -47,6 +47,10 @@ class StdlibTx:
     def hint(self, word: str) -> None:
         """Nothing: whoever commits does not know of the doorbell."""
 
+    def now(self) -> int | None:
+        """None: a file has no clock of its own."""
+        return None
+
     def read(self, sql: str, /, **values: Any) -> list[Any]:
         check_values(sql, values)
         with _translated():

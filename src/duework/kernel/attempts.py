@@ -169,7 +169,7 @@ class Attempts:
             quick = self._runner.done(attempt) if value is None and error is None else None
             ending = quick or self._ended(attempt, value, error)
         except Exception:  # noqa: BLE001 - a value or an error that cannot even be looked at
-            ending = self._runner.unreadable(attempt, self._engine.clock.now())
+            ending = self._runner.unreadable(attempt, self._engine.steps.steady())
         self.endings.append(ending)
         self._wake()
 

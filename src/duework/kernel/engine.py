@@ -22,7 +22,7 @@ from duework.kernel.bell import Bell
 from duework.kernel.facts import ClockStepped, Fact
 from duework.kernel.job import Ending, Enqueued, Held, NewBatch, NewJob
 from duework.kernel.lanes import Lanes
-from duework.kernel.steps import Steps
+from duework.kernel.steps import Reading, Steps, reading
 from duework.kernel.tasks import Registry, Writes
 
 logger = logging.getLogger("duework")
@@ -31,7 +31,7 @@ OWN_TASKS = "duework."
 PRUNE_TASK = "duework.prune"
 # How often the server is asked for the time until an answer is quick enough to be exact.
 LOOKS_AT_SERVER = 5
-QUICK_MS = 2
+QUICK_MS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Engine:
         self.registry = registry
         self.clock: Clock = clock or SystemClock()
         self.writer = Writer(database)
-        self.steps = Steps(self.clock, self.follow_server, lambda ms: self.tell(ClockStepped(ms)))
+        self.steps = Steps(self.clock, self._ask_server, self._clock_stepped)
         self.lanes = Lanes()
         self.ids = Ids(self.clock.now)
         self.writer.before_second_run = self._draw_elsewhere
@@ -172,24 +172,25 @@ class Engine:
         self.ring_after(tx)
         return [None for _ in wanted]
 
-    def follow_server(self) -> bool:
-        """Take the time from the database's server, if there is one: hosts disagree, it does not."""
-        clock = self.clock
-        if not isinstance(clock, SystemClock):
-            return False
-        looks: list[tuple[int, int, int]] = []
+    def _ask_server(self) -> Reading | None:
+        """The time of the database's server, if there is one: hosts disagree, it does not."""
+        if not isinstance(self.clock, SystemClock):
+            return None
+        looks: list[Reading] = []
         while len(looks) < LOOKS_AT_SERVER:
-            before = clock.boot()
-            if (server := self.database.now()) is None:
-                return False
-            took = clock.boot() - before
-            looks.append((took, server, before))
-            if took <= QUICK_MS:
+            if (found := reading(self.clock, self.database.now)) is None:
+                return None
+            looks.append(found)
+            if found.within <= QUICK_MS:
                 break
         # The quicker the answer, the less is left to guess of when it was given.
-        took, server, before = min(looks)
-        clock.follow(server, before + took // 2, within=took - took // 2)
-        return True
+        return min(looks, key=lambda each: each.within)
+
+    def _clock_stepped(self, by: int) -> None:
+        """Whoever sleeps went by another time."""
+        self.tell(ClockStepped(by))
+        for wake in list(self.local_bells):
+            wake()
 
     def react(self, tx: Tx, row: Held, ending: Ending) -> None:
         if self.reactor is not None:

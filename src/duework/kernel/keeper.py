@@ -74,7 +74,7 @@ class Keeper:
     def _extend_verb(self, tx: Tx, groups: list[list[tuple[int, int]]]) -> Sequence[list[int]]:
         # Here, since it may have waited for this: what a clock that is an hour slow has extended would
         # be over for everybody else.
-        until = self._engine.steps.steady() + self._lease_ms
+        until = self._engine.steps.steady_within(tx) + self._lease_ms
         return [list(extend(tx, leases, worker=self._worker, until=until)) for leases in groups]
 
     def _serve(self) -> None:

@@ -2,7 +2,8 @@
 
 Where a server has the time, everybody's clock follows it, and setting a host's clock moves nothing.
 But that is also how a machine that was stopped gets its time back, so the server is asked again then,
-and now and then besides, since clocks drift; nobody waits for the answer. Where the wall clock rules,
+and now and then besides, since clocks drift; nobody waits for the answer. Only whoever gives a lease
+meanwhile asks by itself, in the transaction that has to reach the server anyway. Where the wall clock rules,
 one that jumps, or a process that wakes up after a pause, makes every lease of others look over. For one
 lease length after that none of them is written off, while their holders, who go by the same time,
 extend them.
@@ -13,8 +14,10 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
-from duework.clock import Clock
+from duework.clock import Clock, SystemClock
+from duework.db.database import Tx
 from duework.errors import Error
 
 STEP_MS = 2000
@@ -23,6 +26,23 @@ ASK_MS = 600_000
 # How soon again if it did not answer.
 RETRY_MS = 30_000
 _LONG_AGO = -(2**62)
+
+
+class Reading(NamedTuple):
+    """At that boot time a server's clock showed so much, more or less."""
+
+    now: int
+    boot: int
+    within: int
+
+
+def reading(clock: Clock, server: Callable[[], int | None]) -> Reading | None:
+    """Ask a server for the time; None if there is none."""
+    before = clock.boot()
+    if (now := server()) is None:
+        return None
+    took = clock.boot() - before
+    return Reading(now, before + took // 2, took - took // 2)
 
 
 def _in_a_thread(function: Callable[[], None]) -> None:
@@ -35,17 +55,21 @@ class Steps:
     """Notices that the wall clock was set: against boot time, which nobody can set."""
 
     def __init__(
-        self, clock: Clock, follow: Callable[[], bool], tell: Callable[[int], None]
+        self, clock: Clock, look: Callable[[], Reading | None], tell: Callable[[int], None]
     ) -> None:
         self._clock = clock
-        # Takes the time from a server; False if there is none.
-        self._follow = follow
+        # Asks a server for the time; None if there is none.
+        self._look = look
+        # Called when the time that rules here may have jumped.
         self._tell = tell
         self._lock = threading.Lock()
         # How far the wall clock is ahead of boot time.
         self._ahead = clock.wall() - clock.boot()
-        # When, in boot time, the server is to be asked again, if there is one.
+        # When, in boot time, the server is to be asked again, if there is one, and whether somebody does.
         self._ask_at: int | None = None
+        self._asking = False
+        # Steps that a server is to be asked about, and how many of them it has answered.
+        self._doubts = self._cleared = 0
         # When, in boot time, the last step was noticed.
         self.last = _LONG_AGO
         # Where the server is asked.
@@ -54,7 +78,8 @@ class Steps:
     def begin(self) -> None:
         """Ask for the time when the database is opened; that is no step."""
         self._ahead = self._clock.wall() - self._clock.boot()
-        self._ask_at = self._clock.boot() + ASK_MS if self._follow() else None
+        if (first := self._look()) is not None:
+            self._follow(first)
 
     @property
     def served(self) -> bool:
@@ -64,19 +89,33 @@ class Steps:
     def steady(self) -> int:
         """The time, after making sure that it is right; cheap, and never waits for a server.
 
-        Called before anything is enqueued, leased or extended, from any thread. What it answers was
-        read before the clock could be set again.
+        Called before anything is enqueued or put off, from any thread. What it answers was read before
+        the clock could be set again.
         """
         clock = self._clock
         wall, boot = clock.wall(), clock.boot()
-        step = wall - boot - self._ahead
-        if not -STEP_MS <= step <= STEP_MS:
-            self._stepped()
-        elif step and not self.served:
-            self._ahead = wall - boot
+        self._notice(wall - boot)
         if (ask_at := self._ask_at) is not None and boot >= ask_at:
             self._ask_soon(boot)
         return clock.at(wall, boot)
+
+    def steady_within(self, tx: Tx) -> int:
+        """The same for leases, which others judge: if a server has not answered yet, it is asked here."""
+        now = self.steady()
+        while self._doubts != self._cleared:
+            doubts = self._doubts
+            if (found := reading(self._clock, tx.now)) is None:
+                break
+            self._heard(found, doubts)
+            now = self._clock.now()
+        return now
+
+    def _notice(self, ahead: int) -> None:
+        step = ahead - self._ahead
+        if not -STEP_MS <= step <= STEP_MS:
+            self._stepped()
+        elif step and not self.served:
+            self._ahead = ahead
 
     def _stepped(self) -> None:
         with self._lock:
@@ -86,31 +125,53 @@ class Steps:
                 return
             # First: whoever finds nothing to notice any more has to see it.
             self.last = boot
-            self._ahead += step
             if self.served:
+                self._doubts += 1
                 self._ask_at = _LONG_AGO
+            self._ahead += step
         self._tell(step)
 
     def _ask_soon(self, boot: int) -> None:
         """Unless somebody is at it already."""
         with self._lock:
-            if self._ask_at is None or boot < self._ask_at:
+            if self._asking or self._ask_at is None or boot < self._ask_at:
                 return
-            self._ask_at = self._clock.boot() + RETRY_MS
+            self._asking = True
         self.elsewhere(self._ask)
 
     def _ask(self) -> None:
-        clock = self._clock
-        before = clock.now() - clock.boot()
-        # If it does not answer, the time goes on as before.
-        with contextlib.suppress(Error):
-            self._follow()
-            boot = clock.boot()
-            self._ask_at = boot + ASK_MS
-            if abs(moved := clock.now() - boot - before) > STEP_MS:
+        """If it does not answer, the time goes on as before."""
+        self._ask_at = self._clock.boot() + RETRY_MS
+        try:
+            with contextlib.suppress(Error):
+                doubts = self._doubts
+                while (found := self._look()) is not None and not self._heard(found, doubts):
+                    doubts = self._doubts
+        finally:
+            self._asking = False
+
+    def _heard(self, found: Reading, doubts: int) -> bool:
+        """Go by what a server has answered; False if that may be from before a step."""
+        self._notice(self._clock.wall() - self._clock.boot())
+        with self._lock:
+            if doubts != self._doubts:
+                return False
+            before = self._clock.now() - self._clock.boot()
+            self._follow(found)
+            boot = self._clock.boot()
+            moved = self._clock.now() - boot - before
+            if abs(moved) > STEP_MS:
                 # Its own clock was set, or this machine stood still.
                 self.last = boot
-                self._tell(moved)
+            self._cleared = doubts
+        if abs(moved) > STEP_MS:
+            self._tell(moved)
+        return True
+
+    def _follow(self, found: Reading) -> None:
+        assert isinstance(self._clock, SystemClock), "no other goes by a server"
+        self._clock.follow(*found)
+        self._ask_at = self._clock.boot() + ASK_MS
 
 
 class Hold:

@@ -126,7 +126,7 @@ class Turns:
         engine = self._engine
         # Here, since it may have waited for this: no lease may be given, or written off, by a clock
         # that was set meanwhile.
-        now = engine.steps.steady()
+        now = engine.steps.steady_within(tx)
         take_over = not self._hold.ends_in()
         settled = settle(tx, turn.endings, now=now, lanes=engine.lanes, react=engine.react)
         if turn.excused:
@@ -169,7 +169,7 @@ class Turns:
 
     def _grab(self, tx: Tx, wanted: list[Want]) -> Sequence[Claim]:
         """Claim and no more: what else there is to know, whoever wanted it looks up afterwards."""
-        now = self._engine.steps.steady()
+        now = self._engine.steps.steady_within(tx)
         claims: list[Claim] = []
         for want in wanted:
             taken = self._grab_made(tx, want, now) or self._grab_any(tx, want, now)
