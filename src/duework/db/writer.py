@@ -39,7 +39,7 @@ from duework.errors import DatabaseError, Error, Gone, SchemaMismatch, Unavailab
 logger = logging.getLogger("duework")
 GROUP_ROWS = 1000
 PATIENCE = 5.0
-# After a commit, while other processes write too: without it the lock is rarely free for them.
+# Between two commits while other processes write too: else the lock is rarely free for them.
 GAP = 0.001
 CLOSED = "this App is closed"
 
@@ -228,16 +228,17 @@ class Writer:
 
     def _serve(self) -> None:
         """The writer's thread: take all that waits, commit it, answer."""
+        ended = 0.0
         while not (self._stop and not self._waiting):
             self._asleep.acquire()
             while self._waiting:
                 with self._busy:
-                    group = self._take()
-                    if group:
+                    # Not right after a commit: those who were answered want the interpreter then.
+                    if (left := ended + GAP - monotonic()) > 0 and self._database.crowded():
+                        pause(left)
+                    if group := self._take():
                         self._settle_group(group)
-                    crowded = self._database.crowded()
-                if crowded:
-                    pause(GAP)
+                ended = monotonic()
 
     def _take(self, rows: int | None = GROUP_ROWS) -> list[Request]:
         """Requests with about so many rows, or all; another thread may empty it meanwhile."""
