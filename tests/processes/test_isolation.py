@@ -79,6 +79,45 @@ def test_threads_that_talk_until_the_end_do_not_spoil_the_result(shared: Shared)
         assert len(ended.result) == 900_000
 
 
+@pytest.mark.parametrize("sizes", [[10], [10, 1_000_000]], ids=["waiting", "sending"])
+def test_an_answer_that_nobody_waits_for_any_more_is_nobody_elses(
+    shared: Shared, sizes: list[int]
+) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.is_torn_away.enqueue(sizes).wait("20s")
+
+    assert (job.state, job.error) == ("done", None)
+    assert job.result == "the last one"
+
+
+def test_a_signals_handler_that_asks_in_between_gets_its_own_answer(shared: Shared) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.asks_while_it_asks.enqueue().wait("20s")
+
+    assert (job.state, job.error) == ("done", None)
+    assert job.result == ["handler", "task"]
+
+
+def test_an_alarm_that_a_task_leaves_behind_does_not_spoil_its_result(shared: Shared) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.leaves_an_alarm.enqueue().wait("20s")
+
+    assert (job.state, job.error) == ("done", None)
+    assert job.result == "through"
+    assert job.attempts() == []
+
+
+def test_a_fork_of_a_tasks_process_is_not_answered(shared: Shared) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.asks_in_a_fork.enqueue().wait("20s")
+
+    assert job.result == "a fork of a task's process cannot use its run", job.error
+
+
 def test_an_error_of_a_read_is_raised_in_the_child(shared: Shared) -> None:
     bench, _ = shared
 

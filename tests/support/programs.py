@@ -23,11 +23,16 @@ from dataclasses import replace
 from typing import Any
 
 from duework import App, Channel, End, Fail, Next, Outbox, Page, Quota, Rate, Run, Sent, Throttled
+from duework.errors import UsageError
 from duework.kernel import alarm
 from tests.support.receiver import post
 
 TABLE = "create table if not exists effect (job bigint not null, note text not null)"
 INSERT = "insert into effect (job, note) values (:job, :note)"
+COUNT = """
+with recursive c (n) as (select 1 union all select n + 1 from c where n < :rows)
+select cast(:who as text) as who, count(*) as n from c
+"""
 
 options: dict[str, Any] = json.loads(os.environ.get("PROGRAM", "{}"))
 app = App(
@@ -264,6 +269,65 @@ def reads_over_the_pipe(run: Run) -> list[Any]:
     rows = run.read("select note from effect where note = :note", note="seed")
     time.sleep(1)
     return [row.note for row in rows]
+
+
+class TooLong(Exception):
+    """What an alarm raises."""
+
+
+def too_long(*_: Any) -> None:
+    raise TooLong
+
+
+def alarm_after(seconds: float, handler: Callable[..., None]) -> None:
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def count(run: Run, who: str, rows: int = 1_000_000) -> str:
+    """A slow question, unless it is about few rows."""
+    return str(run.read(COUNT, who=who, rows=rows)[0].who)
+
+
+@app.task(isolation="process", retries=0)
+def is_torn_away(run: Run, sizes: list[int]) -> str:
+    """An alarm ends its wait for an answer, or for the parent to take a long question."""
+    for size in sizes:
+        alarm_after(0.05, too_long)
+        with contextlib.suppress(TooLong):
+            count(run, "x" * size)
+            return "was not torn away"
+    return count(run, "the last one", rows=1)
+
+
+@app.task(isolation="process", retries=0)
+def asks_while_it_asks(run: Run) -> list[str]:
+    heard: list[str] = []
+    alarm_after(0.05, lambda *_: heard.append(count(run, "handler", rows=1)))
+    heard.append(count(run, "task"))
+    return heard
+
+
+@app.task(isolation="process", retries=0)
+def leaves_an_alarm(run: Run) -> str:
+    """A question of its thread keeps its result waiting until the alarm."""
+    threading.Thread(target=count, args=(run, "thread", 3_000_000), daemon=True).start()
+    time.sleep(0.05)
+    alarm_after(0.2, too_long)
+    return "through"
+
+
+@app.task(isolation="process", retries=0)
+def asks_in_a_fork(run: Run) -> str:
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        try:
+            said = count(run, "fork", rows=1)
+        except UsageError as error:
+            said = str(error)
+        os.write(theirs, said.encode())
+        os._exit(0)
+    return os.read(ours, 1000).decode()
 
 
 @app.task(isolation="process")

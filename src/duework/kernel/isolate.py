@@ -27,13 +27,13 @@ import msgspec
 from duework.clock import SystemClock, monotonic
 from duework.errors import Error, UsageError
 from duework.kernel.job import Claimed, Effect, Ending, NewJob, Told
+from duework.kernel.parent import FRAME_LIMIT, Parent
 from duework.kernel.report import describe
 from duework.kernel.run import Host, Write
 from duework.kernel.runner import Attempt, Runner, TimedOut
 from duework.kernel.tasks import Definition, Registry
 
 ISOLATED = "DUEWORK_ISOLATED"
-FRAME_LIMIT = 64 * 1024 * 1024
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.decode
 _starting = threading.Lock()
@@ -261,29 +261,13 @@ def _ending(frame: Mapping[str, Any], attempt: Attempt, host: Host, worker: int)
 class _Pipe:
     """The child's `Host`: everything is asked of the parent."""
 
-    def __init__(self, pipe: Connection, spec: Spec) -> None:
-        self._pipe = pipe
+    def __init__(self, parent: Parent, spec: Spec) -> None:
+        self._parent = parent
         self._clock = SystemClock()
         if spec.served:
             self._clock.follow(spec.now, self._clock.boot())
         # Its worker's time may be a virtual one.
         self._offset = spec.now - self._clock.now()
-        # A task may have threads; a signal's handler may come in between, and must not wait for itself.
-        self._turn = threading.RLock()
-
-    def _ask(self, ask: str, **more: Any) -> dict[str, Any]:
-        with self._turn:
-            self._pipe.send_bytes(_encode({"ask": ask, **more}))
-            answer: dict[str, Any] = _decode(self._pipe.recv_bytes(FRAME_LIMIT))
-        if "error" in answer:
-            raise UsageError(answer["error"])
-        return answer
-
-    def end(self, frame: Mapping[str, Any]) -> None:
-        """The last word, after which threads that are left have no more turns."""
-        self._turn.acquire()
-        _tell(self._pipe, frame)
-        self._pipe.close()
 
     def now(self) -> int:
         return self._clock.now() + self._offset
@@ -291,12 +275,12 @@ class _Pipe:
     def read(self, sql: str, values: Mapping[str, Any]) -> list[Any]:
         from duework.db.database import row_type
 
-        answer = self._ask("read", sql=sql, values=dict(values))
+        answer = self._parent.ask("read", sql=sql, values=dict(values))
         make = row_type(tuple(answer["columns"]))
         return [make(row) for row in answer["rows"]]
 
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None:  # noqa: ARG002 - the parent knows
-        self._ask("progress", done=done, total=total, note=note)
+        self._parent.ask("progress", done=done, total=total, note=note)
 
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect:
         return _Jobs(list(jobs))
@@ -335,16 +319,17 @@ def _child(pipe: Connection, raw: bytes) -> None:
     _limit(spec)
     if not isolated():
         raise AssertionError("the fork server was started with the worker's own environment")
+    parent = Parent(pipe)
     try:
         task = find(spec.module, spec.name)
     except Exception as error:  # noqa: BLE001 - a module may raise anything when it is imported
         why = f"a fresh process could not import {spec.module}: {describe(error)}"
         failed = Ending(spec.job.id, spec.job.fence, spec.worker, "failed", error=why)
-        _tell(pipe, _frame(failed))
+        parent.end(_frame(failed))
         return
     registry = Registry()
     registry.add_as(spec.job.task, task)
-    host = _Pipe(pipe, spec)
+    host = _Pipe(parent, spec)
     runner = Runner(registry, host, spec.worker, lambda: spec.chance)
     notes: list[list[Any]] = []
     for gate in task.gates:
@@ -352,13 +337,7 @@ def _child(pipe: Connection, raw: bytes) -> None:
         gate.pace.listeners[:] = [lambda pace, word, value: notes.append([pace.name, word, value])]
     attempt = runner.prepare(spec.job, now=spec.now, monotonic=monotonic())
     frame = _frame(attempt) if isinstance(attempt, Ending) else _attempt(attempt, runner, host)
-    host.end({**frame, "notes": notes})
-
-
-def _tell(pipe: Connection, frame: Mapping[str, Any]) -> None:
-    # A worker that was killed hears nothing, and the next one runs the job again.
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        pipe.send_bytes(_encode(frame))
+    parent.end({**frame, "notes": notes})
 
 
 def _attempt(attempt: Attempt, runner: Runner, host: Host) -> dict[str, Any]:
@@ -374,9 +353,17 @@ def _attempt(attempt: Attempt, runner: Runner, host: Host) -> dict[str, Any]:
             value = asyncio.run(value)
     except BaseException as raised:  # noqa: BLE001 - whatever a task raises is its outcome
         error = raised
+    _ignore_signals()
     return _frame(
         runner.conclude(attempt, value, error, host.now()), not_here=isinstance(error, NotHere)
     )
+
+
+def _ignore_signals() -> None:
+    """A task that is through is not undone by a handler that it leaves behind."""
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _frame(ending: Ending, *, not_here: bool = False) -> dict[str, Any]:
@@ -419,6 +406,9 @@ def _limit(spec: Spec) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if spec.memory_mb is not None:
+            # Otherwise the thread that speaks with the parent takes 64 MB of it for a heap of its own.
+            ctypes.CDLL(None).mallopt(-8, 1)  # M_ARENA_MAX
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
