@@ -29,6 +29,7 @@ from duework import (
     Unavailable,
     UsageError,
 )
+from duework.clock import pause
 from duework.db.writer import Writer
 from duework.shapes import object_cell, object_host, object_leases, object_store
 from duework.shapes.object_cell import Pending
@@ -1088,27 +1089,73 @@ def test_a_call_that_is_cancelled_while_it_takes_its_lease_leaves_none(
     assert app.object(crawl, "x").visit().result() == 1
 
 
-def test_the_lease_of_a_dead_process_ends(harness: Harness, crawl: type[Crawl]) -> None:
-    with harness.app.transaction() as tx:
-        tx.write(
-            "insert into duework_object_lease (kind, key, holder, until)"
-            " values ('Crawl', 'x', 7, :until)",
-            until=harness.now + 15_000,
-        )
-    done = threading.Event()
+@pytest.mark.parametrize("length", ["15s", "1h"])
+def test_the_lease_of_a_dead_process_ends(
+    harness: Harness, crawl: type[Crawl], length: str
+) -> None:
+    _held_elsewhere(harness.app, 15_000)
+    thread = _visiting(harness.app, crawl)
+    thread.join(0.1)
+    while_it_was_held = crawl.runs
 
-    def visit() -> None:
-        harness.app.object(crawl, "x").visit().result()
-        done.set()
+    harness.advance(length)
+    thread.join(5)
+    in_time = crawl.runs
+    _let_go(harness.app, thread)
 
-    thread = threading.Thread(target=visit)
-    thread.start()
-    assert not done.wait(0.1)
+    assert (while_it_was_held, in_time) == (0, 1)
 
-    harness.advance("15s")
 
-    assert done.wait(10)
-    thread.join()
+def test_a_busy_event_loop_takes_the_object_of_a_dead_process_all_the_same(
+    url: str, crawl: type[Crawl]
+) -> None:
+    """Its looks are further apart than a lease, which is no standstill of the process."""
+    app = App(url, lease="500ms")
+
+    async def busy() -> None:
+        while True:
+            pause(0.3)
+            await asyncio.sleep(0)
+
+    async def visit() -> int:
+        others = asyncio.create_task(busy())
+        try:
+            return await asyncio.wait_for(app.object(crawl, "x").visit(), 10)
+        finally:
+            others.cancel()
+
+    try:
+        _held_elsewhere(app, 1000)
+        assert asyncio.run(visit()) == 1
+    finally:
+        app.close()
+
+
+def _threads_of_leases() -> int:
+    return sum(thread.name == "duework-object-leases" for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("how", ["taken", "cancelled"])
+def test_a_thread_of_leases_ends_when_nobody_waits_for_an_object_any_more(
+    app: App, crawl: type[Crawl], how: str
+) -> None:
+    _held_elsewhere(app, 60_000)
+    until(lambda: not _threads_of_leases())
+
+    async def wait() -> None:
+        call = asyncio.ensure_future(app.object(crawl, "x").visit())
+        await asyncio.to_thread(until, _threads_of_leases)
+        if how == "cancelled":
+            call.cancel()
+        else:
+            with app.transaction() as tx:
+                tx.write("delete from duework_object_lease")
+        await asyncio.wait([call])
+
+    asyncio.run(wait())
+
+    assert crawl.runs == (how == "taken")
+    until(lambda: not _threads_of_leases())
 
 
 def test_a_long_async_method_keeps_its_lease(url: str, crawl: type[Crawl]) -> None:

@@ -3,8 +3,8 @@
 In a process callers stand in a line, first come first served; the first of it takes the lease in the
 database, where the first of other processes' lines may be before it. A line that has had the object for
 a while, and that others wait for, leaves a gap in which they see it free. A lease is extended by a thread,
-which a blocked event loop cannot stop, and which lives only while there is one to extend. If the
-process dies the lease ends by itself. A change made under a lease that was lost is refused.
+which a blocked event loop cannot stop, and which lives only while there is one to extend or to wait for.
+If the process dies the lease ends by itself. A change made under a lease that was lost is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 
 import msgspec
 
-from duework.clock import monotonic
+from duework.clock import SystemClock, monotonic
 from duework.db.database import Tx
 from duework.errors import DatabaseError, Error, Unavailable
 from duework.kernel.engine import Engine
@@ -65,10 +65,12 @@ class Leases:
         # Those that ended just now while others waited: one who calls again and again goes on with it.
         self._owing: dict[Name, Line] = {}
         self._held: dict[Name, Claim] = {}
-        self._hold = Hold(engine.clock, engine.steps, lease_ms)
+        # Who beats does so in real time; virtual time goes by in leaps, which are no standstills.
+        clock = engine.clock if isinstance(engine.clock, SystemClock) else SystemClock()
+        self._hold = Hold(clock, engine.steps, lease_ms)
         self._lookers = 0
         self._ended = threading.Event()
-        self._extending = False
+        self._keeping = False
         # One object each, so that the writer can tell requests of the same verb.
         self._take = self._take_verb
         self._extend = self._extend_verb
@@ -97,6 +99,7 @@ class Leases:
         finally:
             with self._lock:
                 self._lookers -= 1
+                self._end_keeping()
 
     def _over(self, now: int) -> int:
         """Leases that end before this are over: after a step of the clock, or a standstill, none is."""
@@ -125,23 +128,28 @@ class Leases:
 
     async def _taken(self, claim: Claim, *, wait: bool) -> bool:
         with self._looking():
-            while not await self._try(claim):
+            if not await self._try(claim):
                 if not wait:
                     return False
-                delay = _FIRST_LOOK
-                await asyncio.sleep(delay)
-                while await asyncio.to_thread(self._busy, claim):
-                    delay = min(delay * 1.5, _SLOWEST_LOOK, self._lease_ms / 3000)
-                    await asyncio.sleep(delay)
-        with self._lock:
-            self._held[claim.kind, claim.key] = claim
-            if not self._extending:
-                self._extending = True
-                self._ended.clear()
-                threading.Thread(
-                    target=self._keep, name="duework-object-leases", daemon=True
-                ).start()
+                await self._wait(claim)
+            with self._lock:
+                self._held[claim.kind, claim.key] = claim
+                self._begin_keeping()
         return True
+
+    async def _wait(self, claim: Claim) -> None:
+        """Look until it is free, and take it."""
+        with self._lock:
+            # Not before: most who come need not wait, and a thread costs more than their call.
+            self._begin_keeping()
+        while True:
+            delay = _FIRST_LOOK
+            await asyncio.sleep(delay)
+            while await asyncio.to_thread(self._busy, claim):
+                delay = min(delay * 1.5, _SLOWEST_LOOK, self._lease_ms / 3000)
+                await asyncio.sleep(delay)
+            if await self._try(claim):
+                return
 
     async def _try(self, claim: Claim) -> bool:
         try:
@@ -163,27 +171,42 @@ class Leases:
     async def _dropped(self, claim: Claim) -> None:
         with self._lock:
             del self._held[claim.kind, claim.key]
-            if not self._held:
-                self._ended.set()
+            self._end_keeping()
         # If it cannot be given back now, it ends by itself.
         with suppress(DatabaseError):
             [wanted] = await self._engine.writer.acall(self._drop, [claim])
             self._lines[claim.kind, claim.key].wanted |= wanted
 
+    def _begin_keeping(self) -> None:
+        """Somebody holds an object, or waits for one; the caller has the lock."""
+        if not self._keeping:
+            self._keeping = True
+            self._ended.clear()
+            threading.Thread(target=self._keep, name="duework-object-leases", daemon=True).start()
+
+    def _end_keeping(self) -> None:
+        """Unless somebody still does; the caller has the lock."""
+        if not (self._held or self._lookers):
+            self._ended.set()
+
     def _keep(self) -> None:
-        """Extend all that is held, three times per lease, while anything is."""
+        """Extend all that is held, three times per lease, and be seen awake by those who wait.
+
+        Their own looks may be further apart than a lease, in a busy event loop.
+        """
         while True:
             self._ended.wait(self._lease_ms / 3000)
             self._hold.awake()
             with self._lock:
                 claims = list(self._held.values())
-                if not claims:
-                    self._extending = False
+                if not (claims or self._lookers):
+                    self._keeping = False
                     return
                 self._ended.clear()
-            # A database that is away may be back before the lease has ended.
-            with suppress(Error):
-                self._engine.writer.call(self._extend, claims, first=True)
+            if claims:
+                # A database that is away may be back before the lease has ended.
+                with suppress(Error):
+                    self._engine.writer.call(self._extend, claims, first=True)
 
     # --- the line of this process
 
