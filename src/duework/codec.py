@@ -224,13 +224,16 @@ class ArgumentCodec:
 
         Values that can change are read as they come, since whoever yields them may change them then.
         """
+        if not (self._simple and self._plain):
+            yield from (self.encode(call, {}) for call in calls)
+            return
         calls = iter(calls)
-        while part := list(islice(calls, _MANY if self._simple and self._plain else 1)):
+        while part := list(islice(calls, _MANY)):
             yield from self._encode_at_once(part) or (self.encode(call, {}) for call in part)
 
     def _encode_at_once(self, calls: Sequence[Sequence[object]]) -> list[str] | None:
         """The same payloads for a fraction of the time; None if they have to be looked at one by one."""
-        if len(calls) == 1 or max(map(len, calls)) > len(self._names):
+        if max(map(len, calls)) > len(self._names):
             return None
         bound = [dict(zip(self._names, call, strict=False)) for call in calls]
         try:
@@ -238,8 +241,11 @@ class ArgumentCodec:
             raw = _encoder.encode_lines(bound)
         except Exception:  # noqa: BLE001 - a value's own code may raise anything; `encode` says what
             return None
-        # No JSON text of ours has an end of line in it.
-        return None if len(raw) > self.limit else raw.decode().split("\n")[:-1]
+        if len(raw) > self.limit:
+            return None
+        lines = raw.decode().split("\n")[:-1]
+        # No JSON text of ours has an end of line in it, but one that a value's own code made may.
+        return lines if len(lines) == len(calls) else None
 
     def _check(self, bound: Mapping[str, object]) -> None:
         """Compare the values themselves: in JSON bytes, times and ids look like any text."""

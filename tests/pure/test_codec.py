@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,6 +190,21 @@ def test_of_thousands_of_calls_the_one_that_does_not_fit_is_named() -> None:
     assert len(list(islice(payloads, 2100))) == 2100
     with pytest.raises(InvalidArguments, match="Expected `int`, got `str` - at argument `number`"):
         next(payloads)
+
+
+class Lines(int):
+    """Becomes a JSON text that is broken into lines."""
+
+    def model_dump(self, mode: str) -> msgspec.Raw:
+        return msgspec.Raw(b"1\n")
+
+
+def test_a_value_with_an_end_of_line_in_its_json_leaves_other_calls_alone() -> None:
+    codec = ArgumentCodec(positional, 0)
+
+    payloads = codec.encode_many([(1,), (Lines(2),), (3,)])
+
+    assert [codec.decode(each)[0][0] for each in payloads] == [1, 1, 3]
 
 
 def test_what_is_yielded_again_and_again_is_read_each_time() -> None:
