@@ -77,11 +77,11 @@ class Leases:
         self._drop = self._drop_verb
 
     def _take_verb(self, tx: Tx, claims: list[Claim]) -> Sequence[bool]:
-        now = self._engine.steps.steady()
+        now = self._engine.steps.steady_within(tx)
         return store.take_leases(tx, self._dated(claims, now), self._over(now))
 
     def _extend_verb(self, tx: Tx, claims: list[Claim]) -> Sequence[None]:
-        store.extend_leases(tx, self._dated(claims, self._engine.steps.steady()))
+        store.extend_leases(tx, self._dated(claims, self._engine.steps.steady_within(tx)))
         return [None for _ in claims]
 
     def _dated(self, claims: list[Claim], now: int) -> list[Claim]:
