@@ -243,21 +243,21 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
 
     # --- jobs
 
-    def enqueue_jobs(self, new: Sequence[NewJob], connection: Any = None) -> list[Job[Any]]:
+    def enqueue_jobs(self, new: list[NewJob], connection: Any = None) -> list[Job[Any]]:
         """What every `enqueue` comes down to."""
         if connection is not None:
             return self._enqueue_within(new, connection)
         engine = self.engine
-        return self._handles(new, engine.writer.call(engine.enqueue, list(new)))
+        return self._handles(new, engine.writer.call(engine.enqueue, new))
 
-    async def aenqueue_jobs(self, new: Sequence[NewJob], connection: Any = None) -> list[Job[Any]]:
+    async def aenqueue_jobs(self, new: list[NewJob], connection: Any = None) -> list[Job[Any]]:
         """The same for async code."""
         if connection is not None:
             return self._enqueue_within(new, connection)
         engine = self.engine
-        return self._handles(new, await engine.writer.acall(engine.enqueue, list(new)))
+        return self._handles(new, await engine.writer.acall(engine.enqueue, new))
 
-    def _enqueue_within(self, new: Sequence[NewJob], connection: Any) -> list[Job[Any]]:
+    def _enqueue_within(self, new: list[NewJob], connection: Any) -> list[Job[Any]]:
         """In the caller's own transaction, which the caller commits."""
         if self._engine is None and is_stdlib(connection):
             # Opening the file ourselves would break the locks of the connection that was brought.
@@ -268,7 +268,7 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
             )
         else:
             engine = self.engine
-            answers = engine.enqueue(engine.database.adopt(connection), list(new))
+            answers = engine.enqueue(engine.database.adopt(connection), new)
         return self._handles(new, answers)
 
     def _handles(self, new: Sequence[NewJob], answers: Sequence[Enqueued]) -> list[Job[Any]]:

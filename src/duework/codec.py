@@ -212,7 +212,11 @@ class ArgumentCodec:
                 bound = self._signature.bind(*args, **kwargs).arguments
             except TypeError as error:
                 raise InvalidArguments(f"{self.name}: {error}") from None
-        self._check(bound)
+        try:
+            # The values themselves: in JSON bytes, times and ids look like any text.
+            msgspec.convert(bound, self._struct, dec_hook=_accept_other)
+        except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
+            raise self._misfit(error) from None
         text = encode(bound, self.limit, self._what)
         if not self._simple:
             # What a type of one's own becomes in JSON may not be what it is read from.
@@ -246,13 +250,6 @@ class ArgumentCodec:
         lines = raw.decode().split("\n")[:-1]
         # No JSON text of ours has an end of line in it, but one that a value's own code made may.
         return lines if len(lines) == len(calls) else None
-
-    def _check(self, bound: Mapping[str, object]) -> None:
-        """Compare the values themselves: in JSON bytes, times and ids look like any text."""
-        try:
-            msgspec.convert(bound, self._struct, dec_hook=_accept_other)
-        except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
-            raise self._misfit(error) from None
 
     def decode(self, text: str) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments of a stored call, checked by the annotations."""

@@ -75,7 +75,7 @@ def _storable(text: object) -> bool:
 
 
 class Using(Generic[P, R]):
-    """A task with options for the next enqueue."""
+    """A task with options for the next enqueue; with none of them, the task itself."""
 
     def __init__(self, task: Task[P, R, Any], options: Options) -> None:
         self._task = task
@@ -83,7 +83,7 @@ class Using(Generic[P, R]):
         self._known_lane: LaneName | None = None
 
     def using(self, **options: Any) -> Using[P, R]:
-        """The same with more options."""
+        """Options for the next enqueue: delay, at, key, once, priority, queue, expires and so on."""
         return Using(self._task, _options(self._options, options))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
@@ -113,7 +113,11 @@ class Using(Generic[P, R]):
         return self._new(now, self._task.definition.arguments.encode_many(map(_a_tuple, calls)))
 
     def _new_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:
-        return self._new(now, [self._task.definition.arguments.encode(args, kwargs)])[0]
+        payload = self._task.definition.arguments.encode(args, kwargs)
+        if self._options is _PLAIN:
+            # As `_new` does, by far the most often.
+            return NewJob(self._known_lane or self._lane(), payload, now)
+        return self._new(now, [payload])[0]
 
     def _new(self, now: int, payloads: Iterable[str]) -> list[NewJob]:
         """The jobs of these payloads, all by the same options."""
@@ -217,16 +221,16 @@ def _options(known: Options, more: Mapping[str, Any]) -> Options:
         raise UsageError(f"using() has no {unknown}; it takes: {allowed}") from None
 
 
-class Task(Generic[P, R, C]):
+class Task(Using[P, R], Generic[P, R, C]):
     """A function registered with an App or a Part. A plain call stays a plain call."""
 
     def __init__(self, definition: Definition, app: App | None, part: Any = None) -> None:
+        super().__init__(self, _PLAIN)
         self.definition = definition
         self.name = definition.name
         self._app = app
         # Where it was declared: in a process of its own it may have no App.
         self.declared_by: Any = part or app
-        self._plain: Using[P, R] = Using(self, _PLAIN)
         self.__wrapped__ = definition.function
         self.__doc__ = definition.function.__doc__
         self.__name__ = definition.function.__name__
@@ -240,26 +244,6 @@ class Task(Generic[P, R, C]):
     def __call__(self, *args: Any, **kwargs: Any) -> C:
         result: C = self.definition.function(*args, **kwargs)
         return result
-
-    def using(self, **options: Any) -> Using[P, R]:
-        """Options for the next enqueue: delay, at, key, once, priority, queue, expires and so on."""
-        return Using(self, _options(Options(), options))
-
-    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """Write the job; durable when this returns."""
-        return self._plain.enqueue(*args, **kwargs)
-
-    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """The same for async code."""
-        return await self._plain.aenqueue(*args, **kwargs)
-
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
-        """One job for each tuple of arguments, in one transaction."""
-        return self._plain.enqueue_many(calls)
-
-    async def aenqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
-        """The same for async code."""
-        return await self._plain.aenqueue_many(calls)
 
     def settled(self, reaction: Callable[..., None]) -> Callable[..., None]:
         """Register `(tx, job, outcome)` to run inside the settle, for done, failed and cancelled."""

@@ -42,7 +42,7 @@ PART_BYTES = 4_000_000
 def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int) -> list[Enqueued]:
     """Write open jobs; a job whose key is taken is answered with the one that has it."""
     if len(jobs) == 1 and not _is_special(jobs[0]):
-        drawn = JobId(ids.draw())
+        drawn = cast("JobId", ids.draw())
         tx.put(Q.insert_one, _row(drawn, lanes.number(tx, jobs[0].lane), jobs[0]))
         return [Enqueued(drawn)]
     return _enqueue_many(tx, jobs, ids=ids, lanes=lanes, now=now)

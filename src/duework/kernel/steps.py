@@ -94,7 +94,8 @@ class Steps:
         """
         clock = self._clock
         wall, boot = clock.wall(), clock.boot()
-        self._notice(wall - boot)
+        if wall - boot != self._ahead:
+            self._notice(wall - boot)
         if (ask_at := self._ask_at) is not None and boot >= ask_at:
             self._ask_soon(boot)
         return clock.at(wall, boot)

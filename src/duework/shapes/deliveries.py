@@ -58,7 +58,7 @@ class Delivery(Task[P, Any, Any]):
 
     def __init__(self, task: Task[..., Any, Any], body: Callable[..., Any], plan: Plan) -> None:
         super().__init__(task.definition, None, task.declared_by)
-        self._task = task
+        self._inner = task
         self._body = body
         self._plan = plan
         self.__wrapped__ = body
@@ -68,7 +68,7 @@ class Delivery(Task[P, Any, Any]):
     @property
     def app(self) -> App:
         """The App that it was declared on, or that has included its Part."""
-        return self._task.app
+        return self._inner.app
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._body(*args, **kwargs)
