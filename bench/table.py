@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -98,31 +97,19 @@ def claims(record: Record) -> Iterator[tuple[str, bool]]:
 
 def _starts_ahead(record: Record) -> Iterator[tuple[str, bool]]:
     """From the call: how early somebody returns says nothing of when the job starts."""
-    found = {
-        peer.name: times
-        for peer in PEERS
-        if (times := _times(record, f"{peer.slug}:call_p50", f"{peer.slug}:ours_call_p50"))
-    }
-    if found:
-        best = min(found, key=found.__getitem__)
-        text = "start, p50 from the call of enqueue, by a worker in the same process, in turn with"
-        yield f"{text} theirs, ahead of all (closest: {best}, {found[best]:.2f} ×)", found[best] > 1
     durable = [peer for peer in PEERS if peer.durability == FSYNC]
-    for whom, those in (("all", PEERS), ("every peer that fsyncs", durable)):
-        theirs = _values(record, {peer.name: f"{peer.slug}:call_p50" for peer in those})
-        for mine in _values(record, {"": "start_other_call_p50"}).values() if theirs else ():
-            best = min(theirs, key=theirs.__getitem__)
-            text = f"the same by a worker in another process, {mine:.2f} ms, ahead of {whom}"
-            yield f"{text} (best: {best} {theirs[best]:.2f} ms)", mine < theirs[best]
-
-
-def _values(record: Record, names: Mapping[str, str]) -> dict[str, float]:
-    samples = record.samples
-    return {
-        whose: statistics.median(samples[name])
-        for whose, name in names.items()
-        if samples.get(name)
-    }
+    for where, ours in (("the same process", "ours_call_p50"), ("another", "other_call_p50")):
+        for whom, those in (("all", PEERS), ("every peer that fsyncs", durable)):
+            found = {
+                peer.name: times
+                for peer in those
+                if (times := _times(record, f"{peer.slug}:call_p50", f"{peer.slug}:{ours}"))
+            }
+            if found:
+                best = min(found, key=found.__getitem__)
+                text = f"start, p50 from the call of enqueue, by a worker in {where}, in turn with"
+                closest = f"closest: {best}, {found[best]:.2f} ×"
+                yield f"{text} theirs, ahead of {whom} ({closest})", found[best] > 1
 
 
 def _starts(record: Record, prefix: str) -> tuple[str, str]:

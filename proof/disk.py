@@ -44,6 +44,7 @@ def record(home: Path, work: Callable[[Callable[..., None]], None]) -> list[Even
         try:
             trace: list[Event] = []
             _vfs = RecordingVfs(trace)
+            _note_writes(trace)
             work(lambda *fact: trace.append(("ack", *fact)))
             out.write_bytes(pickle.dumps(trace))
             code = 0
@@ -55,6 +56,19 @@ def record(home: Path, work: Callable[[Callable[..., None]], None]) -> list[Even
     trace = pickle.loads(out.read_bytes())  # noqa: S301 - our own child wrote it
     out.unlink()
     return trace
+
+
+def _note_writes(trace: list[Event]) -> None:
+    """Also what the engine writes by itself."""
+    real = os.pwrite
+
+    def pwrite(handle: int, data: bytes, offset: int) -> int:
+        count = real(handle, data, offset)
+        name = Path(os.readlink(f"/proc/self/fd/{handle}")).name
+        trace.append(("write", name, offset, bytes(data[:count])))
+        return count
+
+    setattr(os, "pwrite", pwrite)  # noqa: B010 - a function is replaced
 
 
 class RecordingVfs(apsw.VFS):

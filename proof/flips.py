@@ -219,9 +219,9 @@ def _no_checksum() -> None:
 
 
 def _raw_errors() -> None:
-    from duework.db.sqlite import SqliteDatabase
+    from duework.db import sqlite
 
-    setattr(SqliteDatabase, "_unopened", lambda _, error: error)  # noqa: B010 - replaced
+    setattr(sqlite, "unopened", lambda _, error: error)  # noqa: B010 - replaced
 
 
 PLANTS: dict[str, Callable[[], None]] = {

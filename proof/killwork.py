@@ -123,12 +123,24 @@ def _beside(shop: Shop, acked: Ack) -> None:
     hand.close()
 
 
+def _rung(shop: Shop, acked: Ack) -> None:
+    """The same by a worker that another process rings."""
+    hand = shop.hand()
+    for what in BESIDE:
+        shop.note.enqueue(what)
+        acked("enqueued", what)
+        taken = hand.claim_at_once()
+        acked("claimed", len(taken))
+        hand.carry_on(taken, acked)
+    hand.close()
+
+
 def _check_beside(shop: Shop, acks: Acks) -> list[str]:
     found = shop.effects()
     answered = [ack[1] for ack in acks if ack[0] == "enqueued"]
     problems = [f"{what!r} was answered and is lost" for what in answered if found[what] != 1]
     problems += [f"{what!r} is there {count} times" for what, count in found.items() if count > 1]
-    problems += ["a claim did not go along" for ack in acks if ack == ("claimed", 0)]
+    problems += ["nothing was claimed by the way" for ack in acks if ack == ("claimed", 0)]
     return problems + _all_done(shop, len(found)) + _settled_stay(shop, acks)
 
 
@@ -277,6 +289,7 @@ def _check_migrate(shop: Shop, acks: Acks) -> list[str]:
 SCENARIOS = (
     Scenario("enqueue", _prepare_enqueue, _enqueue, _check_enqueue),
     Scenario("beside", _prepare_enqueue, _beside, _check_beside),
+    Scenario("rung", _prepare_enqueue, _rung, _check_beside),
     Scenario("claim", _prepare_claim, _claim, _check_claim),
     Scenario("settle", _prepare_settle, _work, _check_settle),
     Scenario("retry", _prepare_retry, _work, _check_retry),

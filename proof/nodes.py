@@ -22,8 +22,9 @@ import apsw
 from duework import App
 from duework.clock import SystemClock
 from duework.db.database import Retryable, Tx
+from duework.db.errands import Errands
 from duework.db.requests import Errand, Request, requested
-from duework.db.sqlite import SqliteDatabase
+from duework.db.sqlite import SqliteDatabase, SqliteTx
 from duework.db.writer import Writer, _backoff
 from duework.errors import Unavailable, UsageError
 from duework.ids import Ids
@@ -54,7 +55,7 @@ class World:
         self.nodes: list[Node] = []
         self.faults: dict[str, int] = {}
         # Claims that went along with an enqueue.
-        self.along = 0
+        self.along = self.at_once = 0
         self.log: list[str] = []
 
     def say(self, what: str) -> None:
@@ -106,34 +107,36 @@ class SimDatabase(SqliteDatabase):
     def __init__(self, world: World, node: Node) -> None:
         super().__init__(world.url, "process")
         self._world, self._node = world, node
-        # What the next connection for a write meets.
-        self._next: list[str] = []
+        # Whether the next connection for a write is not to be had.
+        self._lost = False
 
     def now(self) -> int | None:
         return EPOCH + int(self._world.loop.time() * 1000) if self._world.many_hosts else None
 
-    def begin(self) -> Tx:
+    def begin(self, *, unsynced: bool = False, at_once: bool = False) -> Tx:
         if self._node.cut:
             raise Retryable("cut off")
         if self._world.hit(self._world.rate):
             self._world.fault("refused", self._node.mark)
             raise Retryable("the database is locked by another connection")
-        return super().begin()
+        return super().begin(unsynced=unsynced, at_once=at_once)
 
     def commit(self, tx: Tx) -> None:
         if self._world.hit(self._world.rate):
             kind = self._world.rng.choice(["before", "after", "before?", "after?"])
             self._world.fault(f"commit failed {kind}", self._node.mark)
             # With a question mark nobody can find out what happened.
-            self._next = [kind.rstrip("?"), *(["unreachable"] if kind.endswith("?") else [])]
+            self._lost = kind.endswith("?")
+            assert isinstance(tx, SqliteTx), "a file's"
+            faulty: Any = Faulty(tx.connection, happens=kind.startswith("after"))
+            tx.connection = faulty
         super().commit(tx)
 
     def _write_connection(self) -> Any:
-        what = self._next.pop(0) if self._next else ""
-        if what == "unreachable":
+        if self._lost:
+            self._lost = False
             raise Retryable("it cannot be reached")
-        real = super()._write_connection()
-        return Faulty(real, happens=what == "after") if what else real
+        return super()._write_connection()
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Tx]:
@@ -160,11 +163,25 @@ class Faulty:
         return getattr(self._real, name)
 
 
+class SimErrands(Errands):
+    """Counts what went along."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def begin(self) -> list[Errand]:
+        found = super().begin()
+        self._world.along += len(found)
+        return found
+
+
 class SimWriter(Writer):
     """The writer with a coroutine for its thread; groups, retries and answers are its own."""
 
     def __init__(self, database: SimDatabase, world: World, node: Node) -> None:
         super().__init__(database)
+        self.errands = SimErrands(world)
         self._world, self._node = world, node
         self._serving = False
 
@@ -186,7 +203,7 @@ class SimWriter(Writer):
         while self._waiting:
             await asyncio.sleep(self._world.delay())
             group, tries = self._take(), 0
-            self._along = self._beside(group)
+            self.errands.choose(group if self._database.short() is None else ())
             while group and not self._attempt(group):
                 self._tell([each for each in group if each.error is not None])
                 group = [each for each in group if each.error is None]
@@ -198,10 +215,9 @@ class SimWriter(Writer):
             self._tell(group)
         self._serving = False
 
-    def _begin_along(self) -> list[Errand]:
-        found = super()._begin_along()
-        self._world.along += len(found)
-        return found
+    def take_at_once(self, request: Request) -> None:
+        super().take_at_once(request)
+        self._world.at_once += sum(bool(claim.jobs) for claim in request.value or ())
 
     def call_within(self, verb: Any, items: list[Any], seconds: float) -> Sequence[Any]:
         self._check()
@@ -247,7 +263,7 @@ class SimBell:
                 if self._world.hit(self._world.lost_bells):
                     continue
                 delay = self._world.rng.expovariate(500)
-                self._world.loop.call_later(delay, node.worker.ring, context=node.context)
+                self._world.loop.call_later(delay, node.worker.hear_bell, context=node.context)
 
     def listen(self, _: int) -> None:
         return None
@@ -301,6 +317,8 @@ class Node:
         engine.writer = SimWriter(database, world, self)
         engine.steps.elsewhere = lambda ask: ask()
         engine.steps.begin()
+        # Its workers claim as those of one machine do.
+        engine.floor = None if world.many_hosts else 0
         engine.ids = Ids(self.clock.now, world.rng.randrange)
         engine.chance = world.rng.random
         engine.bell = SimBell(world, self)  # type: ignore[assignment]  # rings, as Bell does

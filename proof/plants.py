@@ -63,7 +63,7 @@ def _endless_leases() -> Any:
 
 def _same_fence() -> Any:
     """A claim leaves the fence as it is."""
-    text = _changed(Q.claim, "fence = fence + 1", "fence = max(fence, 1)")
+    text = _changed(Q.claim, "fence = max(fence, +:floor) + 1", "fence = max(fence, 1 + :floor)")
     return mock.patch.object(Q, "claim", text)
 
 

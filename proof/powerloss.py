@@ -6,7 +6,8 @@ opened. Each is recovered by SQLite, checked by `integrity_check`, and its rows 
 been answered up to then. There are far fewer states of the rows than images: each state that comes up
 is opened by the engine, verified, drained and verified again, once.
 
-With `synchronous=FULL` nothing that was answered may be lost. With `durability="process"` the last
+With `synchronous=FULL` nothing that was answered may be lost; a claim may, but then the next one of that
+job has another fence. With `durability="process"` the last
 answers may be, in their order; nothing else. SQLite's checkpoint is made to come after 20 pages instead
 of 1,000, so that a small trace has many.
 """
@@ -25,6 +26,7 @@ from typing import Any
 
 import apsw
 
+from duework.db import log
 from duework.db.sqlite import SqliteDatabase
 from duework.kernel.engine import prune_round
 from duework.kernel.job import DAY
@@ -58,6 +60,8 @@ SIZES = {"short": Size(2, 45, 1), "full": Size(12, None, 4)}
 def work(path: Path, durability: str, rounds: int, plant: Plant | None, acked: Ack) -> None:
     """Some of everything, one caller, so that answers have an order."""
     _checkpoint_often()
+    # The log is looked at, and given room, more often as well.
+    log.LOOK_EVERY, log.PIECE = 4, 16 * 1024
     shop = Shop(path, durability=durability)
     if plant is not None:
         plant(shop)
@@ -74,6 +78,7 @@ def _round(shop: Shop, number: int, acked: Ack) -> None:
         acked("enqueued", *labels)
 
     hand = Hand(shop)
+    hand.started = lambda job, fence: acked("started", job, fence)
     shop.note.enqueue(f"plain {number}")
     enqueued(f"plain {number}")
     shop.note.using(key="k").enqueue(f"long {number}", LONG)
@@ -127,6 +132,9 @@ PLANTS: dict[str, Plant] = {
 }
 
 
+SAME_BOOT = "a fence that was lost with its claim is given again"
+
+
 # --- what an image holds
 
 
@@ -136,6 +144,9 @@ class Seen:
 
     facts: frozenset[Any]
     problems: tuple[str, ...] = ()
+    # The fence of each job as it was found, and those under which jobs started after that.
+    fences: frozenset[tuple[int, int]] = frozenset()
+    again: frozenset[tuple[int, int]] = frozenset()
 
 
 TABLES = "select name, type, sql from sqlite_schema where sql is not null order by name"
@@ -144,9 +155,10 @@ TABLES = "select name, type, sql from sqlite_schema where sql is not null order 
 class Examiner:
     """Opens images; remembers what it has seen."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, boot: str) -> None:
         self._home = home
         self._path = home / NAME
+        self._boot = boot
         self._seen: dict[bytes, Seen] = {}
 
     @property
@@ -190,16 +202,21 @@ class Examiner:
 
     def _examined(self) -> Seen:
         shop = Shop(self._path)
+        shop.boot = self._boot
         try:
             shop.open()
             with shop.app.transaction() as tx:
                 tx.write("create table if not exists invoice (id integer primary key)")
             facts, torn = _state(shop)
             problems = [*torn, *shop.findings()]
-            shop.work()
+            fences = frozenset((row.id, row.fence) for row in shop.rows())
+            hand, again = shop.hand(), set[tuple[int, int]]()
+            hand.started = lambda job, fence: again.add((job, fence))
+            hand.work()
+            hand.close()
             labels = [fact for fact in facts if isinstance(fact, str)]
             problems += _after_work(shop, labels) + shop.findings()
-            return Seen(facts, tuple(problems))
+            return Seen(facts, tuple(problems), fences, frozenset(again))
         except Exception as error:  # noqa: BLE001 - whatever it is, the promise is broken
             return Seen(frozenset(), (f"the engine failed: {type(error).__name__}: {error}",))
         finally:
@@ -254,6 +271,8 @@ def _facts(event: Event) -> list[Any]:
     """What an answer promised."""
     if event[1] == "enqueued":
         return list(event[2:])
+    if event[1] == "started":
+        return []
     _, _, job, fence, kind = event
     return [(job, fence)] if kind == "done" else []
 
@@ -263,6 +282,7 @@ class Tally:
     """What a part of the cuts showed."""
 
     images: int = 0
+    undone: int = 0
     states: int = 0
     short: int = 0
     most_lost: int = 0
@@ -270,6 +290,7 @@ class Tally:
 
     def add(self, other: Tally) -> None:
         self.images += other.images
+        self.undone += other.undone
         self.states = max(self.states, other.states)
         self.short += other.short
         self.most_lost = max(self.most_lost, other.most_lost)
@@ -285,6 +306,8 @@ class Share:
     tries: int
     seed: int
     may_lose: bool
+    # The machine boots anew, unless that is the bug.
+    boot: str
 
 
 _trace: list[Event] = []
@@ -294,17 +317,21 @@ def pull(share: Share) -> Tally:
     """Pull the plug at each of these places."""
     home = Path(share.home, str(os.getpid()))
     home.mkdir(exist_ok=True)
-    examiner, disk, tally = Examiner(home), Disk(), Tally()
+    examiner, disk, tally = Examiner(home, share.boot), Disk(), Tally()
     promised: list[Any] = []
+    started: set[tuple[int, int]] = set()
     wanted = set(share.cuts)
     for place, event in enumerate(_trace):
         disk.feed(event)
         if event[0] == "ack":
             promised += _facts(event)
+            if event[1] == "started":
+                started.add(event[2:])
         if place in wanted:
             for what, image in _images(disk, place, share):
                 tally.images += 1
-                _judge(tally, what, examiner.look(image), promised, may_lose=share.may_lose)
+                seen = examiner.look(image)
+                _judge(tally, what, seen, promised, started, may_lose=share.may_lose)
     tally.states = examiner.states
     return tally
 
@@ -317,8 +344,20 @@ def _images(disk: Disk, place: int, share: Share) -> Iterator[tuple[str, dict[st
             yield what, disk.image(model, random.Random(what))
 
 
-def _judge(tally: Tally, what: str, seen: Seen, promised: list[Any], *, may_lose: bool) -> None:
+def _judge(
+    tally: Tally,
+    what: str,
+    seen: Seen,
+    promised: list[Any],
+    started: set[tuple[int, int]],
+    *,
+    may_lose: bool,
+) -> None:
     problems = list(seen.problems)
+    found = dict(seen.fences)
+    tally.undone += any(found.get(job, fence) < fence for job, fence in started)
+    if twice := started & seen.again:
+        problems.append(f"a fence was given twice: {min(twice)}")
     there = [fact in seen.facts for fact in promised]
     lost = there.count(False)
     if lost:
@@ -333,14 +372,21 @@ def _judge(tally: Tally, what: str, seen: Seen, promised: list[Any], *, may_lose
 
 
 def _pull_everywhere(
-    home: Path, trace: list[Event], size: Size, seed: int, *, may_lose: bool, what: str
+    home: Path,
+    trace: list[Event],
+    size: Size,
+    seed: int,
+    *,
+    may_lose: bool,
+    what: str,
+    boot: str = "second",
 ) -> Tally:
     _trace[:] = trace
     step = 1 if size.cuts is None else max(1, len(trace) // size.cuts)
     cuts = list(range(seed % step, len(trace), step))
     parts = 1 if size.cuts else 32
     shares = [
-        Share(str(home), tuple(cuts[part::parts]), size.tries, seed, may_lose)
+        Share(str(home), tuple(cuts[part::parts]), size.tries, seed, may_lose, boot)
         for part in range(parts)
     ]
     tally = Tally()
@@ -369,6 +415,7 @@ def run(scale: Scale, seed: int) -> Result:
             "answers in them": sum(event[0] == "ack" for event in trace),
             "images, FULL": sure.images,
             "of them with an answer lost": sure.short,
+            "of them with a claim undone, and given another fence": sure.undone,
         }
         result.violations += [f"FULL, {problem}" for problem in sure.problems]
         trace = _recorded(home, "process", size.rounds)
@@ -384,6 +431,11 @@ def run(scale: Scale, seed: int) -> Result:
             trace = _recorded(home, "power", small.rounds, plant)
             found = _pull_everywhere(home, trace, small, seed, may_lose=False, what=name)
             result.planted[name] = bool(found.problems)
+        trace = _recorded(home, "power", small.rounds)
+        found = _pull_everywhere(
+            *(home, trace, small, seed), may_lose=False, what=SAME_BOOT, boot="first"
+        )
+        result.planted[SAME_BOOT] = any("given twice" in each for each in found.problems)
     _remark(result, scale, tail)
     return result
 
@@ -392,6 +444,7 @@ def _remark(result: Result, scale: Scale, tail: Tally) -> None:
     least = 10_000 if scale == "full" else 200
     result.floors = {
         "images, FULL": least,
+        "of them with a claim undone, and given another fence": least // 50,
         'images, durability="process"': least,
         "of them that lost the tail": least // 20,
     }
@@ -408,7 +461,7 @@ def _remark(result: Result, scale: Scale, tail: Tally) -> None:
 SECTION = Section(
     "powerloss",
     "Power lost at every request to the disk",
-    "With the default, every answer that was given is there, nothing is torn and `duework verify` finds"
-    ' nothing. With `durability="process"` only the last answers may be missing.',
+    "With the default, every answer that was given is there, nothing is torn, no fence is given twice and"
+    ' `duework verify` finds nothing. With `durability="process"` only the last answers may be missing.',
     run,
 )

@@ -25,6 +25,7 @@ from duework.clock import FOREVER, VirtualClock
 from duework.db.requests import Errand, requested
 from duework.kernel import liveness
 from duework.kernel.claim import Want
+from duework.kernel.engine import EPOCH_BITS
 from duework.kernel.host import WorkerHost
 from duework.kernel.job import Claimed, Ending
 from duework.kernel.lanes import Q
@@ -61,6 +62,8 @@ class Shop:
 
     def __init__(self, path: Path, *, durability: str = "power", now: int = START) -> None:
         self.path = path
+        # Which boot of the machine its workers belong to.
+        self.boot = "first"
         self.app = App(f"sqlite:///{path}", durability=durability)
         self.clock = VirtualClock(now)
         self.app._clock = self.clock
@@ -160,6 +163,11 @@ class Hand:
         self._runner = Runner(engine.registry, host, self.id, lambda: 0.5)
         self._ledger = Ledger(16)
         self._ledger.open(self.id)
+        epoch = engine.database.epoch(shop.boot)
+        assert epoch is not None, "a file"
+        engine.floor = epoch << EPOCH_BITS
+        # Told of every job and its fence before it starts.
+        self.started: Callable[[int, int], None] = silent
         # How long a turn waits for the database, in seconds; None is for ever, as a worker does.
         self.patience: float | None = None
         # What has ended and is not settled yet: kept when a turn fails, as a worker does.
@@ -180,34 +188,52 @@ class Hand:
             )
         turn = Turn(list(endings), want, dead)
         writer = self._engine.writer
-        return writer.call(self._turns.take, [turn], patience=self.patience, first=True)[0]
+        how: dict[str, Any] = {"patience": self.patience, "unsynced": turn.unsynced}
+        return writer.call(self._turns.take, [turn], first=True, **how)[0]
 
     def _want(self) -> Want:
-        return Want(self.id, LEASE_MS, self._engine.registry.pools(), {"thread": 10}, alone=1)
+        return Want(
+            *(self.id, LEASE_MS, self._engine.registry.pools(), {"thread": 10}),
+            alone=1,
+            floor=self._engine.floor or 0,
+            unsynced=True,
+        )
 
     def enqueue_beside(self, task: Any, *arguments: Any) -> list[Claimed]:
         """What the writer's thread does with an enqueue while a worker sleeps; what that claimed."""
         taken: list[Claimed] = []
-
-        def answered(errand: Errand) -> None:
-            taken.extend(job for claim in errand.value or () for job in claim.jobs)
-
         writer, enqueue = self._engine.writer, self._engine.enqueue
-        errand = Errand(
-            *(self._turns.grab, [self._want()]),
-            loop=cast("asyncio.AbstractEventLoop", AtOnce()),
-            beside=lambda request: request.verb is enqueue,
-            then=answered,
-        )
-        writer.leave(errand)
+        writer.errands.leave(self._errand(taken, self._want().synced()))
         new = task.using()._new_job(arguments, {}, self._engine.clock.now())
         request = requested(enqueue, [new], self.patience, first=False)
         writer._settle_group([request])
         request.answer()
         return taken
 
+    def claim_at_once(self) -> list[Claimed]:
+        """What a worker that sleeps does in its loop when another process has rung; what that claimed."""
+        taken: list[Claimed] = []
+        errand = self._errand(taken, self._want())
+        errand.unsynced = errand.begun = True
+        self._engine.writer.take_at_once(errand)
+        errand.resolve()
+        return taken
+
+    def _errand(self, taken: list[Claimed], want: Want) -> Errand:
+        def answered(errand: Errand) -> None:
+            taken.extend(job for claim in errand.value or () for job in claim.jobs)
+
+        enqueue = self._engine.enqueue
+        return Errand(
+            *(self._turns.grab, [want]),
+            loop=cast("asyncio.AbstractEventLoop", AtOnce()),
+            beside=lambda request: request.verb is enqueue,
+            then=answered,
+        )
+
     def attempt(self, job: Claimed) -> Ending:
         """Run one job, as a pool would, and say how it ended."""
+        self.started(job.id, job.fence)
         now = self._engine.clock.now()
         attempt = self._runner.prepare(job, now=now, monotonic=monotonic())
         if isinstance(attempt, Ending):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from duework.db.writer import Writer
+from duework.db.errands import Errands
 from proof.plants import PLANTS, Plant
 from proof.section import Result, Scale, Section
 from proof.world import PATIENTLY, Folder, Outcome, run
@@ -35,7 +35,7 @@ ELSEWHERE = {
 
 
 def _begun_all_the_same() -> Any:
-    return mock.patch.object(Writer, "_undo")
+    return mock.patch.object(Errands, "undo")
 
 
 # Planted here only: a storm's commits do not fail in the processes of its workers.
@@ -62,6 +62,7 @@ def _seeds(result: Result, folder: Folder, first: int, count: int) -> None:
                 "enqueues that failed or are unknown": outcome.infos,
                 "leases lost or handed over by a crash": outcome.lost,
                 "claims that went along with an enqueue": outcome.along,
+                "claims in the loop, at a ring": outcome.at_once,
             }
         )
         faults.update(outcome.faults)
@@ -70,6 +71,7 @@ def _seeds(result: Result, folder: Folder, first: int, count: int) -> None:
     result.counts |= {f"fault: {kind}": faults[kind] for kind in sorted(faults)}
     result.floors = {"seeds": count, "jobs": 10 * count, "claims": 12 * count, "faults": 5 * count}
     result.floors["claims that went along with an enqueue"] = 2 * count
+    result.floors["claims in the loop, at a ring"] = count // 2
     commits = [kind for kind in faults if kind.startswith("commit failed")]
     if len(commits) < 4:
         result.violations.append(f"not every kind of failed commit was met: {sorted(commits)}")

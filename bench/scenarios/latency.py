@@ -104,14 +104,16 @@ async def _same_loop(
     return found
 
 
-def other(jobs: int) -> list[Wait]:
-    """Enqueue here; the worker is another process."""
+def other(jobs: int, gap: tuple[float, float] = GAP, turn: int | None = None) -> list[Wait]:
+    """Enqueue here; the worker is another process. With `turn`, so many at a time, when told to."""
     from bench.tasks import marks, stamp
 
     assert marks is not None
     found: list[Wait] = []
     for number in range(jobs):
-        sleep(random.uniform(*GAP))
+        if turn is not None and not number % turn:
+            await_turn()
+        sleep(random.uniform(*gap))
         called = monotonic()
         stamp.enqueue(number)
         returned = monotonic()

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from bench.marks import Marks
 from bench.peers.protocol import GAP, READY, TURN
 from bench.redis import Redis, serving
 from bench.scenarios.enqueue import single
-from bench.scenarios.latency import Wait, same
+from bench.scenarios.latency import Wait, other, same
 
 WITHIN = 120.0
 # Where both wait for the disk, their single enqueues and ours take turns, so often.
@@ -107,6 +107,7 @@ class PeerScenario:
             Figure(
                 f"{slug}:ours_call_p50", f"{name}: the same with ours, in turn with theirs", "ms"
             ),
+            Figure(f"{slug}:other_call_p50", f"{name}: ours by another process, in turn too", "ms"),
         )
 
     def sample(self, bed: Bed) -> dict[str, float]:
@@ -179,26 +180,34 @@ class Store:
                 connection.execute("analyze")
         with self._worker():
             told["drain"] = self._drained(marks, jobs)
-            theirs, ours = self._starts(jobs, bed)
+            theirs, ours, apart = self._starts(jobs, bed)
         called, returned = zip(*theirs, strict=True)
         return told | {
             "p50": percentile(returned, 0.5),
             "p99": percentile(returned, 0.99),
             "call_p50": percentile(called, 0.5),
             "ours_call_p50": percentile([called for called, _ in ours], 0.5),
+            "other_call_p50": percentile([called for called, _ in apart], 0.5),
         }
 
-    def _starts(self, first: int, bed: Bed) -> tuple[list[Wait], list[Wait]]:
-        """Theirs and ours in short turns; ours in one process, which they cannot."""
-        url, probes = bed.sqlite(), self._probes
-        env = worker_env(url, bed.marks(probes), concurrency=100)
-        ask = {"jobs": probes, "gap": GAP, "before": BEFORE, "turn": TURN}
+    def _starts(self, first: int, bed: Bed) -> Sequence[list[Wait]]:
+        """Theirs and ours in short turns; ours in one process, which they cannot, and by another."""
+        here, there, probes = bed.sqlite(), bed.sqlite(), self._probes
+        marks = bed.marks(probes), bed.marks(probes)
+        ask = {"jobs": probes, "gap": GAP, "turn": TURN}
         with (
+            bed.worker(there, marks=marks[1], concurrency=100) as worker,
             talking(self._command("latency", first, probes), self._env) as theirs,
-            bed.background(same, env=env, **ask) as ours,
+            bed.background(
+                *(same,), env=worker_env(here, marks[0], concurrency=100), before=BEFORE, **ask
+            ) as ours,
+            bed.background(other, env=worker_env(there, marks[1]), **ask) as apart,
         ):
-            found = _by_turns(theirs, ours)
-        bed.drop(url)
+            worker.go()
+            found = _by_turns(theirs, ours, apart)
+            worker.stop()
+        bed.drop(here)
+        bed.drop(there)
         return found
 
     def _in_turn(self, jobs: int, bed: Bed) -> dict[str, float]:
@@ -269,15 +278,15 @@ class Store:
             process.wait()
 
 
-def _by_turns(theirs: Talker, ours: Talker) -> tuple[list[Wait], list[Wait]]:
-    """Let one of them work at a time, until both have told what they found."""
-    told = [theirs.listen(WITHIN), ours.listen(WITHIN)]
+def _by_turns(*talkers: Talker) -> Sequence[list[Wait]]:
+    """Let one of them work at a time, until all have told what they found."""
+    told = [each.listen(WITHIN) for each in talkers]
     while READY in told:
-        for place, each in enumerate((theirs, ours)):
+        for place, each in enumerate(talkers):
             if told[place] == READY:
                 each.go()
                 told[place] = each.listen(WITHIN)
-    return _counted(told[0]), _counted(told[1])
+    return [_counted(each) for each in told]
 
 
 def _counted(found: list[Wait]) -> list[Wait]:

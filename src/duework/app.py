@@ -301,7 +301,7 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         """A worker for this process; `await worker.run()`."""
         self.find_objects()
         engine = self.engine
-        engine.database.reserve()
+        engine.make_ready()
         self._arm_housekeeping(engine)
         self._arm()
         return Worker(engine, self.settings, queues)

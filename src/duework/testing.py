@@ -323,9 +323,9 @@ class Fuse:
             self.blown = True
             raise WorkerCrashed
 
-    def begin(self) -> Tx:
+    def begin(self, *, unsynced: bool = False, at_once: bool = False) -> Tx:
         self.step()
-        return FusedTx(self._real.begin(), self)
+        return FusedTx(self._real.begin(unsynced=unsynced, at_once=at_once), self)
 
     def commit(self, tx: Tx) -> None:
         self.step()

@@ -173,8 +173,8 @@ def test_progress_is_written_now_and_then_however_often_it_is_told(harness: Harn
     database = harness.app.engine.database
     begin = database.begin
 
-    def counting() -> object:
-        tx = begin()
+    def counting(**how: bool) -> object:
+        tx = begin(**how)
         bulk = tx.bulk
 
         def counted(statement: object, rows: list[object]) -> int:

@@ -168,7 +168,7 @@ def test_a_peer_and_we_are_measured_by_turns(
 
     assert log.read_text() == order
     # The first one of a turn comes after a longer pause.
-    assert found == ([[number, 0] for number in (1, 2, 3, 4, 5, 7)],) * 2
+    assert found == [[[number, 0] for number in (1, 2, 3, 4, 5, 7)]] * 2
 
 
 @pytest.mark.parametrize(

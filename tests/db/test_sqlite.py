@@ -115,7 +115,7 @@ def test_a_commit_that_failed_and_cannot_be_looked_for_is_unknown(
     def refused() -> Any:
         raise trouble
 
-    db._writer = Fails()  # type: ignore[assignment]  # noqa: SLF001
+    monkeypatch.setattr(tx, "connection", Fails())
     monkeypatch.setattr(db, "_open", refused)
     with pytest.raises(Unknown):
         db.commit(tx)

@@ -53,6 +53,7 @@ ONE: dict[str, dict[str, Any]] = {
     "claim": {
         "until": START,
         "worker": ME,
+        "floor": 0,
         "lane": KNOWN,
         "now": START,
         "wanted": 100,

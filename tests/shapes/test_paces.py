@@ -21,6 +21,7 @@ from duework import (
     Tick,
     UsageError,
 )
+from duework.kernel.engine import EPOCH_BITS
 from duework.testing import Harness
 
 MINUTE = 60_000
@@ -127,6 +128,23 @@ def test_values_that_nobody_worked_on_for_a_while_do_not_start_all_at_once(
 
     assert len(log.lines) == 20
     assert max(Counter(time // 1000 for time in log.times).values()) <= 2
+    sound(harness)
+
+
+def test_what_a_value_was_promised_is_kept_when_the_machine_boots_anew(
+    harness: Harness, log: Log
+) -> None:
+    @harness.app.task(pace=Rate("1/4s", per="webhook"))
+    async def post(webhook: str, number: int) -> None:
+        log(number)
+
+    post.enqueue_many([("a", number) for number in range(4)])
+    harness.drain()
+    harness.app.engine.floor = 1 << EPOCH_BITS
+
+    harness.advance("1m")
+
+    assert log.lines == [(4000 * number, number) for number in range(4)]
     sound(harness)
 
 

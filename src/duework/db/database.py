@@ -128,8 +128,12 @@ class Database(Protocol):
         """Whether other processes write too, so that the writer should leave them a gap."""
         ...
 
-    def begin(self) -> Tx:
-        """Open a write transaction on the writer's connection, or raise `Retryable`."""
+    def begin(self, *, unsynced: bool = False, at_once: bool = False) -> Tx:
+        """Open a write transaction on the writer's connection, or raise `Retryable`.
+
+        One that is `unsynced` may be undone by a loss of power, with all that came after it, and by
+        nothing else; where that cannot be had it is as durable as any. `at_once` does not wait for others.
+        """
         ...
 
     def commit(self, tx: Tx) -> None:
@@ -174,6 +178,13 @@ class Database(Protocol):
 
     def backup(self, target: str) -> Iterator[tuple[int, int]]:
         """Copy the database; yields (done, total) as it goes."""
+        ...
+
+    def epoch(self, boot: str) -> int | None:
+        """How often a loss of power may have undone something before this boot of the machine.
+
+        None where nothing is ever unsynced.
+        """
         ...
 
     def reserve(self) -> None:

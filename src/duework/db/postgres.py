@@ -144,7 +144,10 @@ class PostgresDatabase:
         """Never: the server lets many write at once, and nobody waits for our gap."""
         return False
 
-    def begin(self) -> Tx:
+    def epoch(self, boot: str) -> int | None:  # noqa: ARG002 - of this machine, not of the server's
+        return None
+
+    def begin(self, **_: bool) -> Tx:
         """A transaction on the writer's connection; its first statement takes it to the server."""
         connection = self._write_connection()
         self._number += 1
@@ -315,10 +318,8 @@ class PostgresDatabase:
 
     def backup(self, target: str) -> Iterator[tuple[int, int]]:
         """Not ours to do: PostgreSQL has its own tools."""
-        raise UsageError(
-            f"a PostgreSQL database is backed up by its own tools:"
-            f" pg_dump --format=custom --file={target} {self.safe_url}"
-        )
+        how = f"pg_dump --format=custom --file={target} {self.safe_url}"
+        raise UsageError(f"a PostgreSQL database is backed up by its own tools: {how}")
 
     def reserve(self) -> None:
         """Nothing: the server's disk is not ours."""

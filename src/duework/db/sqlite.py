@@ -23,11 +23,13 @@ from duework.clock import monotonic, pause
 from duework.db import files
 from duework.db.backup import copied
 from duework.db.database import Retryable, Tx, Values, here
+from duework.db.epoch import current
+from duework.db.log import Log
 from duework.db.marks import Marks
 from duework.db.mend import mend
 from duework.db.queries import Statement
 from duework.db.reserve import Reserve
-from duework.db.sqlite_tx import SqliteTx, translated
+from duework.db.sqlite_tx import SqliteTx, close, marked, translated, unopened
 from duework.db.writer import held, run_after_commit
 from duework.errors import DatabaseError, Gone, SchemaMismatch, Unavailable, Unknown, UsageError
 
@@ -48,9 +50,10 @@ class SqliteDatabase:
     def __init__(self, url: str, durability: str = "power") -> None:
         self.url = url
         self.path, self._options = parse(url)
-        self._synchronous = "full" if durability == "power" else "normal"
         self._reserve = Reserve(self.path)
+        self.short = self._reserve.short
         self._marks = Marks()
+        self._log = Log("full" if durability == "power" else "normal")
         self._changes = 0
         self._writer: apsw.Connection | None = None
         self._seen_version = 0
@@ -86,9 +89,20 @@ class SqliteDatabase:
 
     # --- the writer's side
 
-    def begin(self) -> Tx:
-        connection = self._write_connection()
-        self._lock_out(connection, BUSY_SECONDS, self._reserve.use)
+    def begin(self, *, unsynced: bool = False, at_once: bool = False) -> Tx:
+        connection = self._writer
+        if connection is None or self._closed or self._here[0] != self._pid:
+            connection = self._write_connection()
+        try:
+            self._log.prepare(connection, unsynced=unsynced, at_once=at_once)
+            if at_once:
+                connection.execute("begin immediate")
+        except apsw.Error:
+            with translated():
+                raise
+        if not at_once:
+            self._lock_out(connection, BUSY_SECONDS, self._reserve.use)
+        self._log.lengthen()
         self._marks.begin()
         self._changes = connection.total_changes()
         return SqliteTx(connection, self._reserve.use)
@@ -115,10 +129,12 @@ class SqliteDatabase:
                 return
 
     def commit(self, tx: Tx) -> None:
-        connection = self._write_connection()
+        assert isinstance(tx, SqliteTx), "a transaction of ours"
+        self._check_usable()
+        connection = tx.connection
         try:
             changes = connection.total_changes() - self._changes
-            if not changes and not getattr(tx, "wrote", True):
+            if not changes and not tx.wrote:
                 # Nothing to make durable, and nothing that others should wake up for.
                 connection.execute("rollback")
                 return
@@ -131,7 +147,8 @@ class SqliteDatabase:
             self._after_failed_commit(connection, error)
             return
         # What went into a file that is no longer there must not be acknowledged.
-        self._check_identity()
+        if self._identity is not None:
+            self._identity.check()
 
     def _look_for_others(self, connection: apsw.Connection) -> None:
         """Whether somebody else has written; a hint, whose failure is no concern of the caller."""
@@ -172,16 +189,30 @@ class SqliteDatabase:
         if not happened:
             raise Retryable(f"the commit failed ({error})") from error
 
+    def epoch(self, boot: str) -> int | None:
+        if "network" in self._options:
+            # Its server may lose what it was told, and this machine lives on.
+            return None
+        connection = self.connect()
+        try:
+            # Also where other commits do not wait for the disk: what counts losses must not be lost.
+            connection.pragma("synchronous", "full")
+            self._lock_out(connection, BLOCK_SECONDS)
+            with translated():
+                return current(connection, boot)
+        except Retryable as error:
+            raise Unavailable(str(error)) from error.__cause__
+        finally:
+            close(connection)
+
     def reserve(self) -> None:
         self._reserve.fill()
-
-    def short(self) -> str | None:
-        return self._reserve.short()
 
     def _write_connection(self) -> apsw.Connection:
         self._check_usable()
         if self._writer is None:
             self._writer = self._open()
+            self._log.opened(self._writer)
         return self._writer
 
     # --- connections for others
@@ -204,7 +235,7 @@ class SqliteDatabase:
             sound = False
             raise
         finally:
-            self._give_back(self._idle, connection, sound=sound and not _marked(connection))
+            self._give_back(self._idle, connection, sound=sound and not marked(connection))
         run_after_commit(tx)
 
     def _commit_block(self, connection: apsw.Connection) -> None:
@@ -260,7 +291,7 @@ class SqliteDatabase:
             if sound and room and not self._closed:
                 idle.append(connection)
                 return
-        _close(connection)
+        close(connection)
 
     def adopt(self, connection: Any) -> Tx:
         if isinstance(connection, apsw.Connection):
@@ -305,7 +336,7 @@ class SqliteDatabase:
         return {
             "server_version": apsw.sqlite_lib_version(),
             "journal_mode": journal,
-            "synchronous": self._synchronous,
+            "synchronous": self._log.synchronous,
             **files.facts(self.path),
         }
 
@@ -340,7 +371,7 @@ class SqliteDatabase:
             dropped.append(self._writer)
             self._writer = None
         for connection in dropped:
-            _close(connection)
+            close(connection)
         # The pulse is asked for in another thread: while that has it, it is left to it.
         self._pulse_stale = True
         if self._pulse_lock.acquire(timeout=1):
@@ -352,7 +383,7 @@ class SqliteDatabase:
     def _drop_pulse(self) -> None:
         pulse, self._pulse, self._pulse_stale = self._pulse, None, False
         if pulse is not None:
-            _close(pulse)
+            close(pulse)
 
     def _check_usable(self) -> None:
         if self._here[0] != self._pid:
@@ -381,20 +412,9 @@ class SqliteDatabase:
             if connection is not None:
                 connection.close(force=True)
             self._check_identity()
-            raise self._unopened(error) from error
+            raise unopened(self.path, error) from error
         self._check_identity()
         return connection
-
-    def _unopened(self, error: apsw.Error) -> Exception:
-        """What a failure to open means: wait and try again, or give up."""
-        if isinstance(error, apsw.NotADBError):
-            message = f"{self.path} is not a SQLite database: restore it from a backup, or name another file"
-            return Unavailable(message)
-        if isinstance(error, apsw.ReadOnlyError):
-            return Unavailable(files.explain(self.path, error))
-        if isinstance(error, apsw.CorruptError):
-            return Unavailable(f"{self.path} is damaged ({error}): restore it from a backup")
-        return Retryable(files.explain(self.path, error))
 
     def _configure(self, connection: apsw.Connection) -> None:
         for tries in range(400):
@@ -405,26 +425,11 @@ class SqliteDatabase:
                 if tries == 399:  # noqa: PLR2004 - about two seconds
                     raise
                 pause(0.002 + random.random() * 0.006)  # noqa: S311 - jitter
-        connection.pragma("synchronous", self._synchronous)
+        connection.pragma("synchronous", self._log.synchronous)
         connection.pragma("foreign_keys", "on")
         connection.pragma("trusted_schema", "off")
         connection.pragma("cell_size_check", "on")
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-
-
-def _close(connection: apsw.Connection) -> None:
-    """Close it; if another thread is using it just now, it is closed when nobody has it any more."""
-    with contextlib.suppress(apsw.Error):
-        connection.close(force=True)
-
-
-def _marked(connection: apsw.Connection) -> bool:
-    """Whether a block left something that the next one on this connection would find."""
-    try:
-        kept = connection.execute("select 1 from sqlite_temp_schema limit 1").fetchone()
-    except apsw.Error:
-        return True
-    return kept is not None or len(connection.db_names()) > len(("main", "temp"))
 
 
 def parse(url: str) -> tuple[Path, dict[str, list[str]]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -22,6 +23,7 @@ from duework.db.database import (
     encode_list,
     row_type,
 )
+from duework.db.files import explain
 from duework.db.queries import Statement
 from duework.db.reserve import FULL
 from duework.errors import DatabaseError, Unavailable
@@ -176,3 +178,30 @@ def translated(on_full: Callable[[], None] | None = None) -> Iterator[None]:
         raise DatabaseError(f"a text in the database, or for it, is not UTF-8: {error}") from error
     except apsw.Error as error:
         raise DatabaseError(f"{type(error).__name__.removesuffix('Error')}: {error}") from error
+
+
+def unopened(path: Path, error: apsw.Error) -> Exception:
+    """What a failure to open means: wait and try again, or give up."""
+    if isinstance(error, apsw.NotADBError):
+        message = f"{path} is not a SQLite database: restore it from a backup, or name another file"
+        return Unavailable(message)
+    if isinstance(error, apsw.ReadOnlyError):
+        return Unavailable(explain(path, error))
+    if isinstance(error, apsw.CorruptError):
+        return Unavailable(f"{path} is damaged ({error}): restore it from a backup")
+    return Retryable(explain(path, error))
+
+
+def close(connection: apsw.Connection) -> None:
+    """Close it; if another thread is using it just now, it is closed when nobody has it any more."""
+    with contextlib.suppress(apsw.Error):
+        connection.close(force=True)
+
+
+def marked(connection: apsw.Connection) -> bool:
+    """Whether a block left something that the next one on this connection would find."""
+    try:
+        kept = connection.execute("select 1 from sqlite_temp_schema limit 1").fetchone()
+    except apsw.Error:
+        return True
+    return kept is not None or len(connection.db_names()) > len(("main", "temp"))

@@ -23,6 +23,7 @@ from contextvars import ContextVar
 from duework.clock import monotonic, pause
 from duework.db.answer import tell
 from duework.db.database import Database, PutFailed, Retryable, Tx, here
+from duework.db.errands import Errands
 from duework.db.requests import (
     Errand,
     Item,
@@ -70,8 +71,7 @@ class Writer:
         self._asleep = threading.Lock()
         self._asleep.acquire()
         # What is to be done along with what others ask for.
-        self._errands: deque[Errand] = deque()
-        self._along: list[Errand] = []
+        self.errands = Errands()
         self._stop = False
         self._fatal: Error | None = None
         self._thread: threading.Thread | None = None
@@ -92,18 +92,22 @@ class Writer:
         *,
         patience: float | None = PATIENCE,
         first: bool = False,
+        unsynced: bool = False,
     ) -> Sequence[Result]:
-        """Run the verb and wait for its commit. `first` goes before everything that waits."""
+        """Run the verb and wait for its commit. `first` goes before everything that waits.
+
+        `unsynced` is for what the caller can do without after a power cut: it waits for no disk, where
+        the database can do that.
+        """
         self._check()
-        request = requested(verb, items, patience, first=first)
-        if not (
-            self._waiting or self._busy.locked() or (self._errands and self._beside([request]))
-        ):
+        request = requested(verb, items, patience, first=first, unsynced=unsynced)
+        if not (self._waiting or self._busy.locked() or self.errands.beside([request])):
             try:
                 # `with`, since a signal's handler may raise between any other two steps.
                 with self._busy:
                     # Again: it may have been closed since, and its connection with it.
-                    self._check_open()
+                    if self._stop:
+                        raise UsageError(CLOSED)
                     self._settle_alone(request)
             finally:
                 if self._waiting:
@@ -122,10 +126,11 @@ class Writer:
         *,
         patience: float | None = PATIENCE,
         first: bool = False,
+        unsynced: bool = False,
     ) -> Sequence[Result]:
         """The same for async callers; the event loop goes on meanwhile."""
         self._check()
-        request = requested(verb, items, patience, first=first)
+        request = requested(verb, items, patience, first=first, unsynced=unsynced)
         future = request.in_loop()
         self._submit(request, first=first)
         results: Sequence[Result] = await future
@@ -147,17 +152,23 @@ class Writer:
         results: Sequence[Result] = request.answer()
         return results
 
-    def leave(self, errand: Errand) -> None:
-        """Have it run in the transaction of the next request that it goes along with, if one comes."""
-        self._errands.append(errand)
-
-    def take_back(self, errand: Errand) -> bool:
-        """Whether nobody has begun with it; now nobody will."""
+    def take_at_once(self, request: Request) -> None:
+        """In this thread and without waiting for others; without a value it did not happen."""
+        if self._waiting or self._busy.locked() or self._database.short() is not None:
+            return
         try:
-            self._errands.remove(errand)
-        except ValueError:
-            return False
-        return True
+            # Somebody may be quicker, and then it waits after all; but a lock that a signal's handler
+            # leaves behind would be worse.
+            with self._busy:
+                self._check()
+                tx = self._write([request], at_once=True)
+        except (Error, Retryable, _CommitRefused):
+            # Whoever asks again and waits will hear of it.
+            return
+        finally:
+            if self._waiting:
+                self._wake()
+        run_after_commit(tx)
 
     @property
     def ours(self) -> bool:
@@ -185,6 +196,11 @@ class Writer:
         tell(left)
 
     def _check(self) -> None:
+        if holding.get() or self._stop or self._fatal is not None or self._here[0] != self._pid:
+            self._refuse()
+
+    def _refuse(self) -> None:
+        """Say why nothing can be asked for."""
         if not self.ours:
             # The writer's thread and its locks are the parent's.
             message = "this App was opened before a fork; make a new App in the child process"
@@ -197,16 +213,13 @@ class Writer:
             raise UsageError(message)
         if self._fatal is not None:
             raise self._fatal
-        self._check_open()
-
-    def _check_open(self) -> None:
-        if self._stop:
-            raise UsageError(CLOSED)
+        raise UsageError(CLOSED)
 
     def _submit(self, request: Request, *, first: bool) -> None:
         with self._submitting:
             # Once it has stopped, nobody would answer.
-            self._check_open()
+            if self._stop:
+                raise UsageError(CLOSED)
             if self._thread is None:
                 self._start()
             if first:
@@ -264,8 +277,7 @@ class Writer:
 
     def _settle_group(self, group: list[Request]) -> None:
         tries = 0
-        if self._errands:
-            self._along = self._beside(group)
+        self.errands.choose(group if self._database.short() is None else ())
         while group:
             if self._attempt(group):
                 self._tell(group)
@@ -318,22 +330,24 @@ class Writer:
         run_after_commit(tx)
         return True
 
-    def _write(self, group: list[Request]) -> Tx:
+    def _write(self, group: list[Request], *, at_once: bool = False) -> Tx:
         """The group's statements and their commit, and what goes along with them."""
         along: list[Errand] = []
         happened = False
         try:
-            tx = self._database.begin()
+            tx = self._database.begin(unsynced=_unsynced(group), at_once=at_once)
             # A verb, an effect or a reaction that writes past its transaction would wait for itself.
             holding.set(True)
             try:
                 run_together(tx, group)
-                if self._along:
-                    along = self._begin_along()
+                if along := self.errands.begin():
                     run_together(tx, along)
             except Retryable:
                 raise
-            except Exception:  # noqa: BLE001 - whose error it is, the second run tells
+            except Exception:
+                if at_once:
+                    raise
+                # Whose error it is, the second run tells.
                 return self._write_singly(group)
             try:
                 self._commit(tx)
@@ -347,39 +361,18 @@ class Writer:
         finally:
             holding.set(False)
             if not happened:
-                self._undo(along)
+                self.errands.undo(group if at_once else along)
         return tx
-
-    def _undo(self, along: list[Errand]) -> None:
-        """What went along with a transaction that failed did not happen either."""
-        for errand in along:
-            errand.value = None
-
-    def _beside(self, group: list[Request]) -> list[Errand]:
-        """Errands that would go along with one of these."""
-        if self._database.short() is not None:
-            return []
-        errands = self._errands.copy()
-        return [errand for errand in errands if any(errand.beside(each) for each in group)]
-
-    def _begin_along(self) -> list[Errand]:
-        """Of these, what nobody has begun with and nobody has taken back."""
-        found = [errand for errand in self._along if not errand.begun and self.take_back(errand)]
-        for errand in found:
-            errand.begun = True
-        return found
 
     def _tell(self, answered: list[Request]) -> None:
         """Answer them, and what went along with them; each event loop is woken once."""
-        along = [errand for errand in self._along if errand.begun]
-        self._along = []
-        tell([*answered, *along])
+        tell([*answered, *self.errands.over()])
 
     def _write_singly(self, group: list[Request]) -> Tx:
         """The second run: each request in a savepoint of its own."""
         self._database.rollback()
         self.before_second_run()
-        tx = self._database.begin()
+        tx = self._database.begin(unsynced=_unsynced(group))
         run_singly(tx, group)
         if any(request.error is None for request in group):
             self._commit(tx)
@@ -416,6 +409,10 @@ class Writer:
                 request.error = Unavailable(_late(str(error)))
                 request.error.__cause__ = error.__cause__
         return all(request.error is not None for request in group)
+
+
+def _unsynced(group: list[Request]) -> bool:
+    return group[0].unsynced and all(request.unsynced for request in group)
 
 
 class _CommitRefused(Exception):

@@ -44,6 +44,8 @@ class Alarm:
         self._engine = engine
         self._worker = worker
         self._ring = ring
+        # Called when another process has rung, which knows of work.
+        self.on_bell = ring
         self._on_death = on_death
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
@@ -115,7 +117,7 @@ class Alarm:
             with contextlib.suppress(BlockingIOError):
                 while self._socket.recv(16):
                     pass
-        self._ring()
+        self.on_bell()
 
     def _notified(self, payload: str) -> None:  # noqa: ARG002 - any word is a reason to look
         self._ring()

@@ -9,7 +9,8 @@ come back by themselves, by whoever claims next.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from operator import itemgetter
 from typing import Any
 
@@ -46,6 +47,10 @@ class Want:
     task_limits: Mapping[str, int] = field(default_factory=dict)
     # Of tasks, and of queues.
     paces: tuple[Gates, Gates] = field(default_factory=lambda: ({}, {}))
+    # Every fence that it gives is above this.
+    floor: int = 0
+    # Whether a loss of power may undo it: then nothing is taken that a pace would have to remember.
+    unsynced: bool = False
 
     def pool(self, of: LaneName | Claimed) -> str:
         """The kind of slot that a lane's jobs run in."""
@@ -61,9 +66,17 @@ class Want:
         """Whether a free slot is all that a job of the lane needs here, and there is one."""
         if not self.serves(lane) or lane.alone or self.free.get(self.pool(lane), 0) <= 0:
             return False
+        limited = lane.task in self.task_limits or lane.queue in self.queue_limits
+        return not (limited or self.paced(lane))
+
+    def paced(self, lane: LaneName) -> bool:
+        """Whether a pace has a say in it."""
         tasks, queues = self.paces
-        of_task = lane.task in self.task_limits or lane.task in tasks
-        return not (of_task or lane.queue in self.queue_limits or lane.queue in queues)
+        return lane.task in tasks or lane.queue in queues
+
+    def synced(self) -> Want:
+        """The same for a claim that is to last."""
+        return replace(self, unsynced=False)
 
     def start_by(self, now: int) -> int:
         """When a job that is claimed for a worker by somebody else comes too late for its lease."""
@@ -83,7 +96,10 @@ class Claim:
 
 
 class NotHere(Exception):
-    """Something is to be cancelled, which may run the user's code: not in another's transaction."""
+    """Something is to be cancelled, which may run the user's code: not here.
+
+    In the transaction of somebody else it would be in the way, and what it does has to last.
+    """
 
 
 def claim(
@@ -102,7 +118,7 @@ def claim(
     everything = lanes.all(tx, now)
     open_lanes = admissible(everything, want, now)
     # Paces are locked before lanes, by everybody.
-    paces = Admission(tx, open_lanes, want.paces, notes, now)
+    paces = Admission(tx, open_lanes, want.paces, notes, now, want.floor)
     room = _Room(tx, want, open_lanes)
     taken: list[Claimed] = []
     hungry: set[str] = set()
@@ -124,7 +140,8 @@ def claim(
         paced = paces.take(lane, len(rows), short=len(rows) < wanted)
         taken += _claimed(rows, lane.name, min(paced, start_by))
     kept = paces.keep(taken)
-    fresh = _drop_expired(tx, kept, want, now=now, lanes=lanes, react=None if along else react)
+    at_home = None if along or want.unsynced else react
+    fresh = _drop_expired(tx, kept, want, now=now, lanes=lanes, react=at_home)
     if fresh is not taken:
         # What was dropped or is too early has left its slot free, and may have released others.
         left = {job.id for job in fresh}
@@ -151,7 +168,7 @@ def _lease(
     tx: Tx, want: Want, lane: Lane, *, now: int, bound: int, wanted: int
 ) -> list[tuple[Any, ...]]:
     place = {"lane": lane.id, "head": lane.head, "head_id": lane.head_id}
-    lease = {"until": now + want.lease_ms, "worker": want.worker}
+    lease = {"until": now + want.lease_ms, "worker": want.worker, "floor": want.floor}
     return tx.query(Q.claim, {**place, **lease, "now": bound, "wanted": wanted})
 
 
@@ -163,7 +180,19 @@ def admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:
         if lane.head is not None and lane.head <= now and lane.due <= now and want.serves(lane.name)
     ]
     found.sort(key=lambda lane: (-lane.name.priority, lane.head, lane.id))
+    if want.unsynced:
+        # Behind one with a pace nothing may be taken before it.
+        return list(takewhile(lambda lane: not want.paced(lane.name), found))
     return found
+
+
+def times(everything: Sequence[Lane], want: Want) -> list[int]:
+    """When each lane that this process visits has something to take."""
+    return [
+        max(lane.head, lane.due)
+        for lane in everything
+        if lane.head is not None and want.serves(lane.name)
+    ]
 
 
 class _Room:
@@ -288,12 +317,12 @@ def _next_due(
 
     `short` are lanes of which less was taken than was wanted.
     """
-    times = [
-        max(lane.head, lane.due)
-        for lane in everything
-        if lane.head is not None and want.serves(lane.name)
-    ]
-    later = [time for time in times if time > now]
+    later = [time for time in times(everything, want) if time > now]
+    if want.unsynced and any(
+        want.paced(lane.name) for lane in admissible(everything, want.synced(), now)
+    ):
+        # That one was left to a claim that is synced.
+        later.append(now)
     if lease_end is None:
         lease_end = tx.query(Q.next_lease_end, {})[0][0]
     if lease_end is not None:

@@ -16,7 +16,7 @@ from duework.db.database import Database, Tx
 from duework.db.writer import Writer
 from duework.errors import Error
 from duework.ids import Ids
-from duework.kernel import admission, batches, jobs, lanes
+from duework.kernel import admission, batches, jobs, lanes, liveness
 from duework.kernel.admission import Change, Note
 from duework.kernel.bell import Bell
 from duework.kernel.facts import ClockStepped, Fact
@@ -32,6 +32,8 @@ PRUNE_TASK = "duework.prune"
 # How often the server is asked for the time until an answer is quick enough to be exact.
 LOOKS_AT_SERVER = 5
 QUICK_MS = 1
+# No job is claimed so often between two boots.
+EPOCH_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class Engine:
         # Called, from any thread, when there may be something to claim.
         self.local_bells: list[Callable[[], None]] = []
         self.bell: Bell | None = None
+        # What every fence given here is above, once a worker was made ready; None where all claims last.
+        self.floor: int | None = None
         # Makes the public view of a job for `@task.settled`; set by the app.
         self.reactor: Callable[[Tx, Held, Ending], None] | None = None
         # One object each, so that the writer can tell requests of the same verb.
@@ -74,6 +78,12 @@ class Engine:
         self.hear: Callable[[Tx, list[Note]], Sequence[None]] = self._hear
         registry.on_note = self._noted
         registry.writes["batch"] = Writes(NewBatch, self.batch)
+
+    def make_ready(self) -> None:
+        """For a worker: room for a full disk, and fences that no loss of power has taken back."""
+        self.database.reserve()
+        if (epoch := self.database.epoch(liveness.boot())) is not None:
+            self.floor = epoch << EPOCH_BITS
 
     def _draw_elsewhere(self) -> None:
         self.ids.scatter()

@@ -126,7 +126,7 @@ with taken as materialized (
     for update skip locked
 )
 update duework_job j
-set due = :until, worker = :worker, fence = j.fence + 1
+set due = :until, worker = :worker, fence = greatest(j.fence, :floor) + 1
 from taken
 where j.id = taken.id
 returning j.id, j.fence, j.lane, j.task, j.payload, j.checksum, j.at, j.failures, j.crashes, j.key,

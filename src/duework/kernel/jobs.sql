@@ -133,9 +133,10 @@ where worker is not null
 group by lane
 
 -- name: claim
--- Takes the first due jobs of a lane: names the worker, raises the fence, leases until :until.
+-- Takes the first due jobs of a lane: names the worker, raises the fence, leases until :until. A fence
+-- that a loss of power took back is below :floor, and is not given again.
 update duework_job
-set due = :until, worker = :worker, fence = fence + 1
+set due = :until, worker = :worker, fence = max(fence, :floor) + 1
 where id in (
     select id from duework_job
     where lane = :lane and state = 'open' and worker is null and due <= :now

@@ -32,7 +32,8 @@ class Process:
 
 
 @lru_cache(maxsize=1)
-def _boot() -> str:
+def boot() -> str:
+    """Which boot of the machine this is; empty where that is not to be had."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -67,12 +68,12 @@ def _born(pid: int) -> int | None:
 def this_process(identifier: int, started: int) -> Process:
     pid = os.getpid()
     born = _born(pid) or 0
-    return Process(identifier, socket.gethostname(), _boot(), _space(), pid, born, started)
+    return Process(identifier, socket.gethostname(), boot(), _space(), pid, born, started)
 
 
 def verdict(process: Process) -> Verdict:
     """What can be said about it from here."""
-    if process.boot and process.boot == _boot():
+    if process.boot and process.boot == boot():
         if process.space != _space():
             return "elsewhere"
         try:

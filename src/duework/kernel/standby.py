@@ -7,12 +7,15 @@ that an idle worker can take costs one fsync instead of two, and starts in half 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
+from dataclasses import replace
 
 from duework.db.database import Tx
 from duework.db.requests import Errand, Request
-from duework.kernel.claim import Claim, Want
+from duework.errors import Error
+from duework.kernel.claim import Claim, NotHere, Want, admissible
 from duework.kernel.engine import Engine
 
 Grab = Callable[[Tx, list[Want]], Sequence[Claim]]
@@ -52,12 +55,40 @@ class Standby:
             beside=self._goes_along,
             then=lambda errand: context.run(self._answered, errand),
         )
-        self._engine.writer.leave(self._errand)
+        self._engine.writer.errands.leave(self._errand)
 
     def take_back(self) -> None:
         """Let nobody begin with it any more."""
-        if self._errand is not None and self._engine.writer.take_back(self._errand):
+        if self._errand is not None and self._engine.writer.errands.take_back(self._errand):
             self._errand = self._answer = None
+
+    def claim(self) -> bool:
+        """Claim at once, in the loop, after another process has rung; False if the worker should look.
+
+        Such a claim need not last and waits for no disk, and where it would have to wait for others it is
+        left to the look that follows.
+        """
+        errand, engine = self._errand, self._engine
+        if errand is None or self.closed or engine.floor is None:
+            return False
+        want = replace(errand.items[0], unsynced=True)
+        try:
+            lanes = engine.lanes.seen(engine.database)
+        except Error:
+            return False
+        if not admissible(lanes, want, engine.clock.now()):
+            return False
+        if not engine.writer.errands.take_back(errand):
+            return False
+        errand.items, errand.unsynced, errand.begun = [want], True, True
+        try:
+            # What has expired is left to the look, too.
+            with contextlib.suppress(NotHere):
+                engine.writer.take_at_once(errand)
+        finally:
+            # Whatever a signal's handler raises: the worker waits for this.
+            errand.resolve()
+        return True
 
     async def answered(self) -> BaseException | None:
         """If somebody has begun with it, wait until that is over; what then went wrong here."""

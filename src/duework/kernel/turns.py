@@ -6,7 +6,7 @@ Everything here runs inside a transaction and is repeatable; nothing here knows 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from duework.clock import FOREVER
@@ -15,6 +15,7 @@ from duework.kernel import liveness
 from duework.kernel.admission import Note
 from duework.kernel.claim import (
     Claim,
+    NotHere,
     Verdict,
     Want,
     admissible,
@@ -46,6 +47,16 @@ class Turn:
     dead: tuple[int, ...] = ()
     excused: Sequence[tuple[int, int]] = ()
     progress: Sequence[tuple[Any, ...]] = ()
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether a loss of power may undo it: a claim and no more, whose jobs end with the machine."""
+        more = self.endings or self.excused or self.progress or self.dead
+        return self.want is not None and self.want.unsynced and not more
+
+    def synced(self) -> Turn:
+        """The same so that it lasts."""
+        return replace(self, want=None if self.want is None else self.want.synced())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +103,15 @@ class Turns:
         self.grab: Callable[[Tx, list[Want]], Sequence[Claim]] = self._grab
         self.farewell: Callable[[Tx, list[Turn]], Sequence[None]] = self._farewell
 
+    async def ask(self, turn: Turn) -> TurnResult:
+        """Have the writer take it."""
+        acall = self._engine.writer.acall
+        try:
+            return (await acall(self.take, [turn], patience=None, unsynced=turn.unsynced))[0]
+        except NotHere:
+            # Something has expired, and whoever reacts to that does what has to last.
+            return await self.ask(turn.synced())
+
     def look(self, want: Want) -> Look:
         """Read whether there is something to claim, which is the quickest to tell, and if not the rest."""
         engine = self._engine
@@ -119,6 +139,14 @@ class Turns:
             ending is not None and (ending.linked or ending.kind != "done") for ending in settled
         )
 
+    def lightly(self, want: Want, look: Look) -> Want:
+        """The same for a claim that need not last, if there is something for one: without a pace."""
+        engine = self._engine
+        if look.beside is not None or engine.floor is None or engine.registry.notes:
+            return want
+        light = replace(want, unsynced=True)
+        return light if admissible(look.lanes, light, engine.clock.now()) else want
+
     def _take(self, tx: Tx, turns: list[Turn]) -> Sequence[TurnResult]:
         return [self._take_one(tx, turn) for turn in turns]
 
@@ -127,7 +155,8 @@ class Turns:
         # Here, since it may have waited for this: no lease may be given, or written off, by a clock
         # that was set meanwhile.
         now = engine.steps.steady_within(tx)
-        take_over = not self._hold.ends_in()
+        # What a recovery decides, and who reacts to it, has to last.
+        take_over = not (self._hold.ends_in() or turn.unsynced)
         settled = settle(tx, turn.endings, now=now, lanes=engine.lanes, react=engine.react)
         if turn.excused:
             excuse(tx, turn.excused)
@@ -151,8 +180,9 @@ class Turns:
             dead=turn.dead,
             take_over=take_over and (lease_end is None or lease_end <= now),
         )
-        # Heard in the claim, which locks paces anyway: all of them at once, in one order.
-        notes = self._notes(tx, settled)
+        # Heard in the claim, which locks paces anyway: all of them at once, in one order. What they hear
+        # has to reach the disk.
+        notes = [] if turn.unsynced else self._notes(tx, settled)
         taken = claim(
             *(tx, turn.want),
             now=now,
@@ -187,8 +217,8 @@ class Turns:
 
     def _grab_any(self, tx: Tx, want: Want, now: int) -> Claim:
         lanes, react = self._engine.lanes, self._engine.react
-        # What a pace was told before, it has to know.
-        notes = self._notes(tx, ())
+        # What a pace was told before, it has to know, if it is asked.
+        notes = [] if want.unsynced else self._notes(tx, ())
         return claim(tx, want, now=now, lanes=lanes, react=react, notes=notes, along=True)
 
     def _after_claim(self, tx: Tx, taken: Claim) -> None:

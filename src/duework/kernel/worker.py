@@ -12,22 +12,16 @@ import contextlib
 import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from duework.clock import FOREVER, monotonic
 from duework.errors import Error, Gone, Unavailable
 from duework.kernel import liveness
 from duework.kernel.alarm import Alarm
-from duework.kernel.attempts import SWEEP_SECONDS, Attempts, Lease
-from duework.kernel.claim import Claim, Want
+from duework.kernel.attempts import SWEEP_SECONDS, Attempts
+from duework.kernel.claim import Claim, Want, times
 from duework.kernel.engine import Engine, Settings
-from duework.kernel.facts import (
-    LeaseRecovered,
-    Parked,
-    Resumed,
-    WorkerStarted,
-    WorkerStopped,
-)
+from duework.kernel.facts import LeaseRecovered, Parked, Resumed, WorkerStarted, WorkerStopped
 from duework.kernel.host import WorkerHost
 from duework.kernel.job import Ending
 from duework.kernel.keeper import Keeper
@@ -39,8 +33,6 @@ from duework.kernel.standby import Standby
 from duework.kernel.steps import Hold
 from duework.kernel.telling import Telling
 from duework.kernel.turns import Beside, Mark, Turn, TurnResult, Turns, refused
-
-T = TypeVar("T")
 
 PARK_SECONDS = 1.0  # A database that is merely busy for a moment is nothing to tell.
 
@@ -98,15 +90,18 @@ class Worker:
         if not self._standby.begun:
             self._soon(self._wake.set)
 
+    def hear_bell(self) -> None:
+        """Another process knows of work; called in the loop."""
+        self._rung = self._unheard = True
+        if not (self._standby.claim() or self._standby.begun):
+            self._wake.set()
+
     def stop(self, grace_ms: int | None = None) -> None:
         """Claim no more; finish, or hand back when the grace is over. Safe from any thread."""
         grace = self.settings.grace_ms if grace_ms is None else grace_ms
         self._stop_at = monotonic() + grace / 1000
         self._standby.closed = True
         self._soon(self._wake.set)
-
-    def _lost(self, leases: list[Lease]) -> None:
-        self._soon(self._attempts.lost, leases)
 
     def _soon(self, callback: Callable[..., object], *args: Any) -> None:
         if self._loop is not None:
@@ -122,6 +117,7 @@ class Worker:
         self._attempts.bind(self._wake.set, self.ring, asyncio.current_task())
         self._attempts.ledger.open(self.id)
         self._alarm = Alarm(engine, self.id, self.ring, self._on_death, self._on_gone)
+        self._alarm.on_bell = self.hear_bell
         keeper = self._keeper()
         engine.local_bells.append(self.ring)
         engine.tell(WorkerStarted(self.id, self._process.pid, len(engine.registry.names())))
@@ -172,8 +168,9 @@ class Worker:
         self._attempts.close()
 
     def _keeper(self) -> Keeper:
-        lease_ms, leases = self.settings.lease_ms, self._attempts.lease_list
-        keeper = Keeper(self.engine, self.id, lease_ms, leases, self._lost)
+        held, lease_ms = self._attempts, self.settings.lease_ms
+        lost = partial(self._soon, held.lost)
+        keeper = Keeper(self.engine, self.id, lease_ms, held.lease_list, lost)
         assert self._loop is not None, "running"
         keeper.poke = self._loop.call_soon_threadsafe
         keeper.current = self._attempts.current
@@ -262,7 +259,7 @@ class Worker:
         return True
 
     async def _ask(self, turn: Turn) -> TurnResult:
-        return (await self.engine.writer.acall(self._turns.take, [turn], patience=None))[0]
+        return await self._turns.ask(turn)
 
     async def _wanted(self) -> Want | None:
         """What to claim, if it is time to look and there is something to be had."""
@@ -279,15 +276,19 @@ class Worker:
         want = self._want(free)
         if hungry or self._dead or self._attempts.endings:
             return want
-        # Look before taking the write lock: a wake-up is only a hint.
+        return await self._looked(want)
+
+    async def _looked(self, want: Want) -> Want | None:
+        """Look before taking the write lock: a wake-up is only a hint."""
         self._rung = False
         try:
             look = await self._read(partial(self._turns.look, want))
         except Error:
             return want
         self._telling.unknown(look.lanes, want)
-        at_once = look.beside is None or self._worth_claiming(look.lanes, look.beside, want)
-        return want if at_once else None
+        if look.beside is not None and not self._worth_claiming(look.lanes, look.beside, want):
+            return None
+        return self._turns.lightly(want, look)
 
     def _want(self, free: dict[str, int]) -> Want:
         registry = self.engine.registry
@@ -299,6 +300,7 @@ class Worker:
             queue_limits=registry.queue_limits,
             task_limits=registry.task_limits(),
             paces=(registry.task_paces, registry.queue_paces),
+            floor=self.engine.floor or 0,
         )
 
     async def _hear_marks(self) -> None:
@@ -308,7 +310,7 @@ class Worker:
             with contextlib.suppress(Error):
                 self._heed(await self._read(self._turns.marks))
 
-    async def _read(self, function: Callable[[], T]) -> T:
+    async def _read(self, function: Callable[[], Any]) -> Any:
         if self._near:
             return function()
         return await asyncio.to_thread(function)
@@ -317,15 +319,11 @@ class Worker:
         now = self.engine.clock.now()
         self._learn(beside.workers)
         self._heed(beside.marks)
-        times = [
-            max(lane.head, lane.due)
-            for lane in lanes
-            if lane.head is not None and want.serves(lane.name)
-        ]
+        found = times(lanes, want)
         if beside.lease_end is not None:
-            times.append(max(beside.lease_end, now + self._hold.ends_in()))
-        self._next_due = min((time for time in times if time > now), default=FOREVER)
-        return bool(self._dead) or any(time <= now for time in times)
+            found.append(max(beside.lease_end, now + self._hold.ends_in()))
+        self._next_due = min((time for time in found if time > now), default=FOREVER)
+        return bool(self._dead) or any(time <= now for time in found)
 
     def _after_turn(self, turn: Turn, result: TurnResult) -> None:
         self._attempts.settled(turn.endings)

@@ -1,0 +1,86 @@
+"""SQLite's log: what a commit waits for, and room ahead in its file.
+
+A commit waits until the log is on the disk, unless nobody needs that (the first one in a log that is
+started anew waits for its header all the same); and the one that has filled a thousand pages copies them into
+the database, unless it was asked not to wait.
+
+A sync of blocks that a file has already waits for the data alone; one after which the file is larger waits
+for the file system's journal as well, half as long again. SQLite starts its log anew after those thousand
+pages and leaves the file as large as it was, but until then, in every new file, each commit makes it
+larger. So where it is seen to grow, it is given a piece of zeros at once. To SQLite they are the end of
+the log: no frame begins with zeros.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import apsw
+
+# Every how many groups its size is looked at, and how much it is given.
+LOOK_EVERY = 16
+PIECE = 512 * 1024
+
+
+class Log:
+    """The log of one database file, as the write connection of this process uses it."""
+
+    def __init__(self, synchronous: str) -> None:
+        self.synchronous = synchronous
+        self._name = ""
+        # How the connection commits now: the level of `synchronous`, and after how many pages it copies.
+        self._level = synchronous
+        self._pages = self._every = 0
+        self._groups = 0
+        # Which file it was when it was last looked at, and how large.
+        self._seen = (0, 0)
+
+    def opened(self, connection: apsw.Connection) -> None:
+        """A new connection, as it was configured."""
+        self._name = connection.filename_wal
+        self._level = self.synchronous
+        self._pages = self._every = connection.pragma("wal_autocheckpoint")
+
+    def prepare(self, connection: apsw.Connection, *, unsynced: bool, at_once: bool) -> None:
+        """Before a transaction begins."""
+        level = "normal" if unsynced else self.synchronous
+        if level != self._level:
+            # Whatever a signal's handler raises in between, it is set again then.
+            self._level = ""
+            connection.pragma("synchronous", level)
+            self._level = level
+        pages = 0 if at_once else self._every
+        if pages != self._pages:
+            self._pages = -1
+            connection.wal_autocheckpoint(pages)
+            self._pages = pages
+
+    def lengthen(self) -> None:
+        """Called by whoever has just got the write lock: nobody else writes to the log then."""
+        if self._level != "full":
+            return
+        self._groups += 1
+        if self._groups % LOOK_EVERY:
+            return
+        # What cannot be had is done without.
+        with contextlib.suppress(OSError):
+            before, self._seen = self._seen, _looked(os.stat(self._name))
+            # What grows by more than a piece each time gains nothing by one.
+            if before[0] == self._seen[0] and before[1] < self._seen[1] < before[1] + PIECE:
+                self._append()
+
+    def _append(self) -> None:
+        handle = os.open(self._name, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            # Somebody may have put another file in its place.
+            if _looked(os.fstat(handle)) == self._seen:
+                inode, end = self._seen
+                self._seen = inode, end + os.pwrite(handle, bytes(PIECE), end)
+        finally:
+            # Closing it drops no lock: SQLite's are on the two other files.
+            os.close(handle)
+
+
+def _looked(found: os.stat_result) -> tuple[int, int]:
+    return found.st_ino, found.st_size
