@@ -42,7 +42,12 @@ class Identity:
         self._name = str(path)
 
     def check(self) -> None:
-        if inode_of(self._name) != self.inode:
+        try:
+            found = os.stat(self._name)
+            there = (found.st_dev, found.st_ino) == self.inode
+        except (OSError, ValueError):
+            there = False
+        if not there:
             message = (
                 f"{self.path} was deleted or replaced while it was open: nothing more is written."
                 " Put the file back or restore a backup, then start again"

@@ -43,7 +43,7 @@ class Log:
         self._pages = self._every = connection.pragma("wal_autocheckpoint")
 
     def prepare(self, connection: apsw.Connection, *, unsynced: bool, at_once: bool) -> None:
-        """Before a transaction begins."""
+        """Before a transaction begins; most are as the one before."""
         level = "normal" if unsynced else self.synchronous
         if level != self._level:
             # Whatever a signal's handler raises in between, it is set again then.

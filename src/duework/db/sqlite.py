@@ -103,7 +103,6 @@ class SqliteDatabase:
         if not at_once:
             self._lock_out(connection, BUSY_SECONDS, self._reserve.use)
         self._log.lengthen()
-        self._marks.begin()
         self._changes = connection.total_changes()
         return SqliteTx(connection, self._reserve.use)
 
@@ -130,7 +129,8 @@ class SqliteDatabase:
 
     def commit(self, tx: Tx) -> None:
         assert isinstance(tx, SqliteTx), "a transaction of ours"
-        self._check_usable()
+        if self._here[0] != self._pid:
+            self._check_usable()
         connection = tx.connection
         try:
             changes = connection.total_changes() - self._changes

@@ -101,7 +101,8 @@ class Writer:
         """
         self._check()
         request = requested(verb, items, patience, first=first, unsynced=unsynced)
-        if not (self._waiting or self._busy.locked() or self.errands.beside([request])):
+        others = self._waiting or self._busy.locked()
+        if not (others or (self.errands.left and self.errands.beside([request]))):
             try:
                 # `with`, since a signal's handler may raise between any other two steps.
                 with self._busy:
@@ -340,7 +341,8 @@ class Writer:
             holding.set(True)
             try:
                 run_together(tx, group)
-                if along := self.errands.begin():
+                if self.errands.along:
+                    along = self.errands.begin()
                     run_together(tx, along)
             except Retryable:
                 raise
