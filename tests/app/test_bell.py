@@ -16,6 +16,7 @@ import pytest
 
 from duework import App, Quota, Rate
 from duework.db.database import Tx
+from duework.kernel.facts import LeaseRecovered
 from tests.app.test_standby import Crowd, at_rest, sleeping, until
 
 
@@ -275,3 +276,93 @@ def test_what_has_a_pace_keeps_its_priority(url: str, others: App) -> None:
     asyncio.run(program())
     assert ran == ["high", "low"]
     app.close()
+
+
+@pytest.mark.parametrize("why", ["a limit", "no slot"])
+def test_what_has_a_pace_is_claimed_behind_what_cannot_be(url: str, others: App, why: str) -> None:
+    app = App(url, concurrency=5 if why == "a limit" else 1)
+    limit = {"concurrency": 1} if why == "a limit" else {}
+    gate, ran = asyncio.Event(), threading.Event()
+
+    async def hold(number: int) -> None:
+        await gate.wait()
+
+    def note(number: int) -> None:
+        ran.set()
+
+    tasks: list[Any] = []
+    for each in (app, others):
+        full = each.task(name="full", priority=5, **limit)(hold)
+        tasks = [full, each.task(name="paced", pace=Rate("1000/1s"))(note)]
+
+    async def program() -> None:
+        async with sleeping(app):
+            for number in range(2):
+                await asyncio.to_thread(tasks[0].enqueue, number)
+            await until(lambda: any(job.phase == "running" for job in app.jobs(task="full")))
+            await asyncio.to_thread(tasks[1].enqueue, 1)
+            assert await asyncio.to_thread(ran.wait, 10)
+            gate.set()
+            await until(lambda: all(job.state == "done" for job in app.jobs(task="full")))
+
+    asyncio.run(program())
+    app.close()
+
+
+def test_a_lease_that_is_over_does_not_hold_its_limit_for_ever(app: App, others: App) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd, concurrency=1)
+    held = note.enqueue(1)
+    note.enqueue(2)
+    now = app.now()
+    with others.transaction() as tx:
+        # Of somebody whose death cannot be seen from here.
+        tx.write(
+            "insert into duework_worker (id, host, boot, space, pid, born, started)"
+            " values (99, 'elsewhere', '', '', 5, 5, :now)",
+            now=now,
+        )
+        lease = {"id": held.id, "due": now + 300}
+        tx.write(
+            "update duework_job set worker = 99, fence = 1, due = :due where id = :id", **lease
+        )
+
+    begun, unsynced = Begun(app), list[bool]()
+    app.on_fact(
+        lambda fact: unsynced.append(begun.last[0]) if type(fact) is LeaseRecovered else None
+    )
+
+    async def program() -> None:
+        async with sleeping(app):
+            await asyncio.wait_for(until(lambda: crowd.over >= 1), 10)
+
+    asyncio.run(program())
+    assert unsynced == [False]
+
+
+def test_a_handler_that_raises_while_the_errand_is_taken_back_costs_nothing_either(
+    app: App, others: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    errands = app.engine.writer.errands
+    take_back, raised = errands.take_back, []
+
+    def interrupted(errand: Any) -> bool:
+        taken = take_back(errand)
+        if not raised and asyncio.current_task() is None:
+            raised.append(1)
+            raise RuntimeError("a handler of signals")
+        return taken
+
+    async def program() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        async with sleeping(app):
+            monkeypatch.setattr(errands, "take_back", interrupted)
+            for number in range(2):
+                await asyncio.to_thread(note.enqueue, number)
+                await asyncio.sleep(0.02)
+            await asyncio.wait_for(until(lambda: crowd.over == 2), 10)
+
+    asyncio.run(program())
+    assert {(job.state, job.fence) for job in app.jobs(task="note")} == {("done", 1)}

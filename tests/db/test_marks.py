@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import apsw
 import pytest
 
 from duework import App
-from duework.db.database import Tx
+from duework.db.database import NewRow, Tx
+from duework.db.marks import Marks
 from duework.errors import DatabaseError
 from duework.kernel.job import LaneName
 from duework.kernel.lanes import Q
@@ -127,3 +128,26 @@ def test_a_single_job_is_its_own_mark(app: App) -> None:
 
     note.enqueue_many([(), ()])
     assert marks(app) == 1
+
+
+def test_a_group_that_could_not_even_be_marked_is_not_taken_for_the_one_before() -> None:
+    class Broken:
+        def execute(self, *_: Any) -> Any:
+            raise apsw.IOError("the disk failed")
+
+    with closing(apsw.Connection(":memory:")) as connection:
+        connection.execute(
+            "create table duework_mark (process integer primary key, number integer)"
+        )
+        connection.execute("create table duework_job (id integer primary key, checksum, worker)")
+        connection.execute("insert into duework_job values (1, 11, null)")
+        marks, broken = Marks(), cast("apsw.Connection", Broken())
+        marks.leave(connection, row(1, 11), 1)
+        with pytest.raises(apsw.IOError):
+            marks.leave(broken, row(2, 22), 2)
+
+        assert not marks.found(connection)
+
+
+def row(identifier: int, checksum: int) -> NewRow:
+    return NewRow(identifier, 1, "t", None, 0, 0, 0, "{}", checksum, *(None,) * 5)

@@ -148,6 +148,25 @@ def test_what_a_value_was_promised_is_kept_when_the_machine_boots_anew(
     sound(harness)
 
 
+def test_a_slot_that_was_used_is_not_promised_again_when_the_machine_boots_anew(
+    harness: Harness, log: Log
+) -> None:
+    @harness.app.task(pace=Rate("1/4s", per="webhook"), retries=1, backoff=("1s",))
+    async def post(run: Run, webhook: str, number: int) -> None:
+        log((number, run.attempt))
+        if number == 1 and run.attempt == 1:
+            raise ValueError
+
+    post.enqueue_many([("a", 0), ("a", 1)])
+    harness.advance("4s")
+    harness.app.engine.floor = 1 << EPOCH_BITS
+
+    harness.advance("1m")
+
+    assert log.lines == [(0, (0, 1)), (4000, (1, 1)), (8000, (1, 2))]
+    sound(harness)
+
+
 def test_the_rows_of_quiet_values_are_pruned(harness: Harness, log: Log) -> None:
     @harness.app.task(pace=Rate("5/2s", per="webhook"))
     async def post(webhook: str | None = None) -> None:

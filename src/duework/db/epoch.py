@@ -23,7 +23,7 @@ def current(connection: apsw.Connection, boot: str) -> int:
     if boot and found["boot"] == (boot,):
         connection.execute("rollback")
         return epoch
-    # In a file in which nothing was ever claimed there is nothing to lose.
+    # Before the first boot that was written down, nothing was ever unsynced.
     epoch += found["boot"] is not None
     connection.executemany(_SET, [("boot", boot), ("epoch", str(epoch))])
     connection.execute("commit")

@@ -34,6 +34,7 @@ class Marks:
     def leave(self, connection: apsw.Connection, made: NewRow | None, changes: int) -> None:
         """Mark the group that is about to be committed; a new job is as good as a mark."""
         self._number += 1
+        self._job = None
         job = None if made is None else (made.id, made.checksum)
         # Among other changes only one that was claimed as well: nobody takes that away meanwhile.
         if job is not None and changes > 1 and not connection.execute(_HELD, job).fetchone():

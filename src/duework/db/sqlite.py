@@ -195,10 +195,10 @@ class SqliteDatabase:
             return None
         connection = self.connect()
         try:
-            # Also where other commits do not wait for the disk: what counts losses must not be lost.
-            connection.pragma("synchronous", "full")
-            self._lock_out(connection, BLOCK_SECONDS)
-            with translated():
+            with translated(self._reserve.use):
+                # Also where other commits do not wait for the disk: what counts losses must not be lost.
+                connection.pragma("synchronous", "full")
+                self._lock_out(connection, BLOCK_SECONDS, self._reserve.use)
                 return current(connection, boot)
         except Retryable as error:
             raise Unavailable(str(error)) from error.__cause__

@@ -95,11 +95,9 @@ class Admission:
         paces: tuple[Gates, Gates],
         notes: Sequence[Note],
         now: int,
-        floor: int,
     ) -> None:
         self._tx = tx
         self._now = now
-        self._floor = floor
         # Rows of values are locked last, by everybody; what they are told waits until then.
         self._later = [note for note in notes if note.pace.per is not None]
         self._earlier: dict[str, int] = {}
@@ -183,7 +181,7 @@ class Admission:
         """When it may start by this pace; the time that it was promised if it has come for that."""
         pace = row.pace
         assert isinstance(pace, Rate), "only rates have values"
-        promised = job.slot_fence is not None and job.fence == max(job.slot_fence, self._floor) + 1
+        promised = job.slot_fence is not None and job.fence == job.slot_fence + 1
         if promised and job.slot is not None and pace.keeps(row.state, self._now, job.slot):
             return job.slot
         row.changed = True

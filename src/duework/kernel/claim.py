@@ -96,9 +96,10 @@ class Claim:
 
 
 class NotHere(Exception):
-    """Something is to be cancelled, which may run the user's code: not here.
+    """Something has to be done that does not belong here: ask again, for a claim that lasts.
 
-    In the transaction of somebody else it would be in the way, and what it does has to last.
+    To cancel what has expired may run the user's code, which would be in the way in the transaction of
+    somebody else; and what it does, what a pace admits and what a recovery decides has to last.
     """
 
 
@@ -118,7 +119,7 @@ def claim(
     everything = lanes.all(tx, now)
     open_lanes = admissible(everything, want, now)
     # Paces are locked before lanes, by everybody.
-    paces = Admission(tx, open_lanes, want.paces, notes, now, want.floor)
+    paces = Admission(tx, open_lanes, want.paces, notes, now)
     room = _Room(tx, want, open_lanes)
     taken: list[Claimed] = []
     hungry: set[str] = set()
@@ -140,8 +141,7 @@ def claim(
         paced = paces.take(lane, len(rows), short=len(rows) < wanted)
         taken += _claimed(rows, lane.name, min(paced, start_by))
     kept = paces.keep(taken)
-    at_home = None if along or want.unsynced else react
-    fresh = _drop_expired(tx, kept, want, now=now, lanes=lanes, react=at_home)
+    fresh = _drop_expired(tx, kept, want, now=now, lanes=lanes, react=None if along else react)
     if fresh is not taken:
         # What was dropped or is too early has left its slot free, and may have released others.
         left = {job.id for job in fresh}
@@ -153,6 +153,7 @@ def claim(
     if changed or short or kept is not taken:
         everything = lanes.all(tx, now)
     if not fresh:
+        _check_whole(everything, want, now)
         # Perhaps because somebody else has just taken it.
         lease_end = None
     elif hungry or lease_end is not None:
@@ -184,6 +185,18 @@ def admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:
         # Behind one with a pace nothing may be taken before it.
         return list(takewhile(lambda lane: not want.paced(lane.name), found))
     return found
+
+
+def _stopped_short(everything: Sequence[Lane], want: Want, now: int) -> bool:
+    """Whether a lane with a pace, and what is behind it, was left out."""
+    whole = admissible(everything, want.synced(), now)
+    return any(want.paced(lane.name) for lane in whole)
+
+
+def _check_whole(everything: Sequence[Lane], want: Want, now: int) -> None:
+    """One that took nothing, and left something out, would find the same again and again."""
+    if want.unsynced and _stopped_short(everything, want, now):
+        raise NotHere
 
 
 def times(everything: Sequence[Lane], want: Want) -> list[int]:
@@ -295,7 +308,7 @@ def _drop_expired(
     late = [job for job in taken if job.expires is not None and job.expires <= now]
     if not late:
         return taken
-    if react is None:
+    if react is None or want.unsynced:
         raise NotHere
     endings = [
         watched(Ending(job.id, job.fence, want.worker, "cancelled", error=EXPIRED)) for job in late
@@ -318,10 +331,8 @@ def _next_due(
     `short` are lanes of which less was taken than was wanted.
     """
     later = [time for time in times(everything, want) if time > now]
-    if want.unsynced and any(
-        want.paced(lane.name) for lane in admissible(everything, want.synced(), now)
-    ):
-        # That one was left to a claim that is synced.
+    if want.unsynced and _stopped_short(everything, want, now):
+        # What is left is for a claim that is synced.
         later.append(now)
     if lease_end is None:
         lease_end = tx.query(Q.next_lease_end, {})[0][0]

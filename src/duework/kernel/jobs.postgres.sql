@@ -126,7 +126,8 @@ with taken as materialized (
     for update skip locked
 )
 update duework_job j
-set due = :until, worker = :worker, fence = greatest(j.fence, :floor) + 1
+set due = :until, worker = :worker, fence = greatest(j.fence, :floor) + 1,
+    slot_fence = case when j.slot_fence = j.fence then greatest(j.fence, :floor) else j.slot_fence end
 from taken
 where j.id = taken.id
 returning j.id, j.fence, j.lane, j.task, j.payload, j.checksum, j.at, j.failures, j.crashes, j.key,

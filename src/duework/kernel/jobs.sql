@@ -134,9 +134,11 @@ group by lane
 
 -- name: claim
 -- Takes the first due jobs of a lane: names the worker, raises the fence, leases until :until. A fence
--- that a loss of power took back is below :floor, and is not given again.
+-- that a loss of power took back is below :floor, and is not given again; a slot that was promised by the
+-- last claim stays so.
 update duework_job
-set due = :until, worker = :worker, fence = max(fence, :floor) + 1
+set due = :until, worker = :worker, fence = max(fence, :floor) + 1,
+    slot_fence = case when slot_fence = fence then max(fence, :floor) else slot_fence end
 where id in (
     select id from duework_job
     where lane = :lane and state = 'open' and worker is null and due <= :now

@@ -78,17 +78,18 @@ class Standby:
             return False
         if not admissible(lanes, want, engine.clock.now()):
             return False
-        if not engine.writer.errands.take_back(errand):
-            return False
-        errand.items, errand.unsynced, errand.begun = [want], True, True
+        errands, ours = engine.writer.errands, False
         try:
-            # What has expired is left to the look, too.
-            with contextlib.suppress(NotHere):
-                engine.writer.take_at_once(errand)
+            if ours := errands.take_back(errand):
+                errand.items, errand.unsynced, errand.begun = [want], True, True
+                # What has expired is left to the look, too.
+                with contextlib.suppress(NotHere):
+                    engine.writer.take_at_once(errand)
         finally:
-            # Whatever a signal's handler raises: the worker waits for this.
-            errand.resolve()
-        return True
+            # Wherever a signal's handler raises: what is in nobody's hands, the worker waits for.
+            if ours or not (errand.begun or errand in errands.left):
+                errand.resolve()
+        return ours
 
     async def answered(self) -> BaseException | None:
         """If somebody has begun with it, wait until that is over; what then went wrong here."""

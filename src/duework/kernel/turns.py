@@ -109,7 +109,7 @@ class Turns:
         try:
             return (await acall(self.take, [turn], patience=None, unsynced=turn.unsynced))[0]
         except NotHere:
-            # Something has expired, and whoever reacts to that does what has to last.
+            # There is more to do than a claim.
             return await self.ask(turn.synced())
 
     def look(self, want: Want) -> Look:
@@ -155,8 +155,7 @@ class Turns:
         # Here, since it may have waited for this: no lease may be given, or written off, by a clock
         # that was set meanwhile.
         now = engine.steps.steady_within(tx)
-        # What a recovery decides, and who reacts to it, has to last.
-        take_over = not (self._hold.ends_in() or turn.unsynced)
+        take_over = not self._hold.ends_in()
         settled = settle(tx, turn.endings, now=now, lanes=engine.lanes, react=engine.react)
         if turn.excused:
             excuse(tx, turn.excused)
@@ -170,6 +169,9 @@ class Turns:
         # With endings it is likely that there is more to come, and leases are looked for by themselves.
         beside = _beside(tx, self._process.id, leases=not turn.endings)
         lease_end = None if turn.endings else beside.lease_end or FOREVER
+        if turn.unsynced and take_over and (lease_end or FOREVER) <= now:
+            # What a recovery decides, and who reacts to it, has to last.
+            raise NotHere
         recovered = recover(
             tx,
             now=now,

@@ -93,8 +93,12 @@ class Worker:
     def hear_bell(self) -> None:
         """Another process knows of work; called in the loop."""
         self._rung = self._unheard = True
-        if not (self._standby.claim() or self._standby.begun):
-            self._wake.set()
+        claimed = False
+        try:
+            claimed = self._standby.claim() or self._standby.begun
+        finally:
+            if not claimed:
+                self._wake.set()
 
     def stop(self, grace_ms: int | None = None) -> None:
         """Claim no more; finish, or hand back when the grace is over. Safe from any thread."""
