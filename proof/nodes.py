@@ -203,7 +203,7 @@ class SimWriter(Writer):
         while self._waiting:
             await asyncio.sleep(self._world.delay())
             group, tries = self._take(), 0
-            self.errands.choose(group if self._database.short() is None else ())
+            self.errands.choose(group)
             while group and not self._attempt(group):
                 self._tell([each for each in group if each.error is not None])
                 group = [each for each in group if each.error is None]

@@ -278,7 +278,8 @@ class Writer:
 
     def _settle_group(self, group: list[Request]) -> None:
         tries = 0
-        self.errands.choose(group if self._database.short() is None else ())
+        if self.errands.left and self._database.short() is None:
+            self.errands.choose(group)
         while group:
             if self._attempt(group):
                 self._tell(group)

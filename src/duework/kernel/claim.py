@@ -188,14 +188,15 @@ def admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:
 
 
 def _stopped_short(everything: Sequence[Lane], want: Want, now: int) -> bool:
-    """Whether a lane with a pace, and what is behind it, was left out."""
-    whole = admissible(everything, want.synced(), now)
-    return any(want.paced(lane.name) for lane in whole)
+    """Whether it left out a lane with a pace, and what is behind that."""
+    if not (want.unsynced and any(want.paces)):
+        return False
+    return any(want.paced(lane.name) for lane in admissible(everything, want.synced(), now))
 
 
 def _check_whole(everything: Sequence[Lane], want: Want, now: int) -> None:
     """One that took nothing, and left something out, would find the same again and again."""
-    if want.unsynced and _stopped_short(everything, want, now):
+    if _stopped_short(everything, want, now):
         raise NotHere
 
 
@@ -331,7 +332,7 @@ def _next_due(
     `short` are lanes of which less was taken than was wanted.
     """
     later = [time for time in times(everything, want) if time > now]
-    if want.unsynced and _stopped_short(everything, want, now):
+    if _stopped_short(everything, want, now):
         # What is left is for a claim that is synced.
         later.append(now)
     if lease_end is None:
