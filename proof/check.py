@@ -111,7 +111,8 @@ def _effects_once(h: History) -> Iterator[str]:
 def _after_the_end(h: History) -> Iterator[str]:
     claims = {(c.job, c.fence) for c in h.changes if c.state != "effect" and c.is_claim}
     for change in h.changes:
-        if change.is_claim and change.was_state != "open":
+        # One that is handed over is claimed as it is made.
+        if change.is_claim and change.was_state not in {"open", ""}:
             yield f"I6 job {change.job} was {change.was_state} and was claimed all the same"
         if change.was_state in {"done", "failed", "cancelled"} and change.state != change.was_state:
             yield f"I6 job {change.job} went from {change.was_state} to {change.state}"

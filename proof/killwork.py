@@ -111,6 +111,7 @@ def _check_enqueue(shop: Shop, acks: Acks) -> list[str]:
 # --- enqueue beside a worker that sleeps
 
 BESIDE = ["beside 1", "beside 2"]
+WORKED = "before"
 
 
 def _beside(shop: Shop, acked: Ack) -> None:
@@ -123,13 +124,15 @@ def _beside(shop: Shop, acked: Ack) -> None:
     hand.close()
 
 
-def _rung(shop: Shop, acked: Ack) -> None:
-    """The same by a worker that another process rings."""
+def _handed(shop: Shop, acked: Ack) -> None:
+    """The same beside a worker of another process, which has worked before."""
     hand = shop.hand()
+    shop.note.enqueue(WORKED)
+    acked("enqueued", WORKED)
+    hand.work(acked)
     for what in BESIDE:
-        shop.note.enqueue(what)
+        taken = hand.enqueue_handed(shop.note, what)
         acked("enqueued", what)
-        taken = hand.claim_at_once()
         acked("claimed", len(taken))
         hand.carry_on(taken, acked)
     hand.close()
@@ -289,7 +292,7 @@ def _check_migrate(shop: Shop, acks: Acks) -> list[str]:
 SCENARIOS = (
     Scenario("enqueue", _prepare_enqueue, _enqueue, _check_enqueue),
     Scenario("beside", _prepare_enqueue, _beside, _check_beside),
-    Scenario("rung", _prepare_enqueue, _rung, _check_beside),
+    Scenario("handed", _prepare_enqueue, _handed, _check_beside),
     Scenario("claim", _prepare_claim, _claim, _check_claim),
     Scenario("settle", _prepare_settle, _work, _check_settle),
     Scenario("retry", _prepare_retry, _work, _check_retry),

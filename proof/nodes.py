@@ -15,6 +15,7 @@ import contextlib
 import contextvars
 import random
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -24,14 +25,16 @@ from duework.clock import SystemClock
 from duework.db.database import Retryable, Tx
 from duework.db.errands import Errands
 from duework.db.requests import Errand, Request, requested
-from duework.db.sqlite import SqliteDatabase, SqliteTx
+from duework.db.sqlite import SqliteDatabase, SqliteTx, parse
 from duework.db.writer import Writer, _backoff
 from duework.errors import Unavailable, UsageError
 from duework.ids import Ids
 from duework.kernel.alarm import Alarm
 from duework.kernel.engine import Engine
+from duework.kernel.job import LaneName
 from duework.kernel.keeper import Keeper
 from duework.kernel.liveness import Process
+from duework.kernel.offers import SUFFIX, Offer, Seen, Terms
 from duework.kernel.worker import Worker
 from proof import tasks
 from proof.loop import SimLoop, whose
@@ -54,8 +57,10 @@ class World:
         self.many_hosts = False
         self.nodes: list[Node] = []
         self.faults: dict[str, int] = {}
-        # Claims that went along with an enqueue.
-        self.along = self.at_once = 0
+        # Claims that went along with an enqueue, in a worker's own process and by others for it.
+        self.along = self.handed = 0
+        # What workers offer to other nodes.
+        self.offers: dict[int, Seen] = {}
         self.log: list[str] = []
 
     def say(self, what: str) -> None:
@@ -113,13 +118,13 @@ class SimDatabase(SqliteDatabase):
     def now(self) -> int | None:
         return EPOCH + int(self._world.loop.time() * 1000) if self._world.many_hosts else None
 
-    def begin(self, *, unsynced: bool = False, at_once: bool = False) -> Tx:
+    def begin(self) -> Tx:
         if self._node.cut:
             raise Retryable("cut off")
         if self._world.hit(self._world.rate):
             self._world.fault("refused", self._node.mark)
             raise Retryable("the database is locked by another connection")
-        return super().begin(unsynced=unsynced, at_once=at_once)
+        return super().begin()
 
     def commit(self, tx: Tx) -> None:
         if self._world.hit(self._world.rate):
@@ -215,10 +220,6 @@ class SimWriter(Writer):
             self._tell(group)
         self._serving = False
 
-    def take_at_once(self, request: Request) -> None:
-        super().take_at_once(request)
-        self._world.at_once += sum(bool(claim.jobs) for claim in request.value or ())
-
     def call_within(self, verb: Any, items: list[Any], seconds: float) -> Sequence[Any]:
         self._check()
         request = requested(verb, items, seconds, first=True)
@@ -252,7 +253,7 @@ class SimKeeper(Keeper):
 
 
 class SimBell:
-    """Rings the other nodes after a while, unless the ring is lost."""
+    """Rings the other nodes after a while, and hands jobs over to them, unless that is lost."""
 
     def __init__(self, world: World, node: Node) -> None:
         self._world, self._node = world, node
@@ -263,10 +264,44 @@ class SimBell:
                 if self._world.hit(self._world.lost_bells):
                     continue
                 delay = self._world.rng.expovariate(500)
-                self._world.loop.call_later(delay, node.worker.hear_bell, context=node.context)
+                self._world.loop.call_later(delay, node.worker.ring, context=node.context)
 
     def listen(self, _: int) -> None:
         return None
+
+    def offer(self) -> Offer:
+        worker = self._node.worker
+        assert worker is not None, "one that works"
+        path = Path(f"{parse(self._world.url)[0]}-{worker.id:x}{SUFFIX}")
+        made = Offer(path)
+        self._world.offers[worker.id] = Seen(str(path))
+        return made
+
+    def offered(self, lane: LaneName) -> tuple[Seen, Terms] | None:
+        if self._world.many_hosts:
+            return None
+        for seen in self._world.offers.values():
+            if (terms := seen.terms_for(lane)) is not None:
+                return seen, terms
+        return None
+
+    def hand_over(self, taken: Seen, message: bytes) -> None:
+        for node in self._world.nodes:
+            worker = node.worker
+            if worker is None or self._world.offers.get(worker.id) is not taken:
+                continue
+            if not node.alive or self._world.hit(self._world.lost_bells):
+                # Also as if this node had ended right after its commit.
+                self._world.say(f"nothing handed over to {node.mark}")
+                return
+            self._world.handed += 1
+            delay = self._world.rng.expovariate(500)
+            handed = worker._standby.handed
+            self._world.loop.call_later(delay, handed, message, context=node.context)
+
+    def take_down(self, worker: int) -> None:
+        if (seen := self._world.offers.pop(worker, None)) is not None:
+            seen.take_down()
 
     def close(self) -> None:
         """There is nothing to close."""

@@ -15,11 +15,11 @@ from duework.db.database import Retryable, Tx
 from duework.db.postgres import PostgresDatabase
 from duework.db.queries import Statement
 from duework.db.sqlite import SqliteDatabase
-from duework.kernel import settle, worker
+from duework.kernel import settle
 from duework.kernel.keeper import Keeper
 from duework.kernel.lanes import Q
 from duework.kernel.tasks import Registry
-from duework.kernel.turns import Turn, TurnResult
+from duework.kernel.turns import Turn, TurnResult, Turns
 
 Plant = Callable[[], contextlib.AbstractContextManager[Any]]
 
@@ -38,21 +38,21 @@ def _no_fence() -> Any:
 @contextlib.contextmanager
 def _effects_apart() -> Iterator[None]:
     """Effects are committed, and then the ending is."""
-    ask = worker.Worker._ask
+    ask = Turns.ask
 
-    async def apart(self: Any, turn: Turn) -> TurnResult:
+    async def apart(self: Turns, turn: Turn) -> TurnResult:
         def effects(tx: Tx, endings: list[Any]) -> list[None]:
             for ending in endings:
                 for effect in ending.effects:
                     effect(tx)
             return [None for _ in endings]
 
-        await self.engine.writer.acall(effects, list(turn.endings), patience=None)
+        await self._engine.writer.acall(effects, list(turn.endings), patience=None)
         bare = [ending.but(effects=()) for ending in turn.endings]
         rest = Turn(bare, turn.want, turn.dead, turn.excused, turn.progress)
         return await ask(self, rest)
 
-    with mock.patch.object(worker.Worker, "_ask", apart):
+    with mock.patch.object(Turns, "ask", apart):
         yield
 
 

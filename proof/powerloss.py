@@ -415,7 +415,6 @@ def run(scale: Scale, seed: int) -> Result:
             "answers in them": sum(event[0] == "ack" for event in trace),
             "images, FULL": sure.images,
             "of them with an answer lost": sure.short,
-            "of them with a claim undone, and given another fence": sure.undone,
         }
         result.violations += [f"FULL, {problem}" for problem in sure.problems]
         trace = _recorded(home, "process", size.rounds)
@@ -423,6 +422,7 @@ def run(scale: Scale, seed: int) -> Result:
         result.counts |= {
             'images, durability="process"': tail.images,
             "of them that lost the tail": tail.short,
+            "of them with a claim undone, and given another fence": tail.undone,
             "answers in the longest lost tail": tail.most_lost,
         }
         result.violations += [f"process, {problem}" for problem in tail.problems]
@@ -431,9 +431,9 @@ def run(scale: Scale, seed: int) -> Result:
             trace = _recorded(home, "power", small.rounds, plant)
             found = _pull_everywhere(home, trace, small, seed, may_lose=False, what=name)
             result.planted[name] = bool(found.problems)
-        trace = _recorded(home, "power", small.rounds)
+        trace = _recorded(home, "process", small.rounds)
         found = _pull_everywhere(
-            *(home, trace, small, seed), may_lose=False, what=SAME_BOOT, boot="first"
+            *(home, trace, small, seed), may_lose=True, what=SAME_BOOT, boot="first"
         )
         result.planted[SAME_BOOT] = any("given twice" in each for each in found.problems)
     _remark(result, scale, tail)
@@ -444,9 +444,9 @@ def _remark(result: Result, scale: Scale, tail: Tally) -> None:
     least = 10_000 if scale == "full" else 200
     result.floors = {
         "images, FULL": least,
-        "of them with a claim undone, and given another fence": least // 50,
         'images, durability="process"': least,
         "of them that lost the tail": least // 20,
+        "of them with a claim undone, and given another fence": least // 50,
     }
     share = 100 * tail.short / max(1, tail.images)
     result.notes.append(

@@ -12,18 +12,20 @@ import asyncio
 import os
 import secrets
 import shutil
+import socket
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from duework import App, Run
 from duework.clock import FOREVER, VirtualClock
 from duework.db.requests import Errand, requested
 from duework.kernel import liveness
+from duework.kernel.bell import Bell
 from duework.kernel.claim import Want
 from duework.kernel.engine import EPOCH_BITS
 from duework.kernel.host import WorkerHost
@@ -31,6 +33,7 @@ from duework.kernel.job import Claimed, Ending
 from duework.kernel.lanes import Q
 from duework.kernel.ledger import Ledger
 from duework.kernel.liveness import Process
+from duework.kernel.offers import MESSAGE_LIMIT, Offer
 from duework.kernel.runner import Runner
 from duework.kernel.steps import Hold
 from duework.kernel.turns import Turn, TurnResult, Turns
@@ -149,6 +152,14 @@ class AtOnce:
         callback(*args)
 
 
+class Door(NamedTuple):
+    """Where other processes find a worker."""
+
+    bell: Bell
+    listener: socket.socket
+    offer: Offer
+
+
 class Hand:
     """A worker's turns, taken one after the other in the caller's thread."""
 
@@ -172,6 +183,7 @@ class Hand:
         self.patience: float | None = None
         # What has ended and is not settled yet: kept when a turn fails, as a worker does.
         self._endings: list[Ending] = []
+        self._door: Door | None = None
 
     def turn(self, endings: Sequence[Ending] = (), *, claim: bool = True) -> TurnResult:
         """Settle what ended and claim what is due, in one transaction."""
@@ -188,44 +200,57 @@ class Hand:
             )
         turn = Turn(list(endings), want, dead)
         writer = self._engine.writer
-        how: dict[str, Any] = {"patience": self.patience, "unsynced": turn.unsynced}
-        return writer.call(self._turns.take, [turn], first=True, **how)[0]
+        return writer.call(self._turns.take, [turn], first=True, patience=self.patience)[0]
 
     def _want(self) -> Want:
         return Want(
             *(self.id, LEASE_MS, self._engine.registry.pools(), {"thread": 10}),
             alone=1,
             floor=self._engine.floor or 0,
-            unsynced=True,
         )
 
     def enqueue_beside(self, task: Any, *arguments: Any) -> list[Claimed]:
         """What the writer's thread does with an enqueue while a worker sleeps; what that claimed."""
         taken: list[Claimed] = []
-        writer, enqueue = self._engine.writer, self._engine.enqueue
-        writer.errands.leave(self._errand(taken, self._want().synced()))
+        writer, enqueue = self._engine.writer, self._engine.enqueue_alone
+        writer.errands.leave(self._errand(taken))
         new = task.using()._new_job(arguments, {}, self._engine.clock.now())
         request = requested(enqueue, [new], self.patience, first=False)
         writer._settle_group([request])
         request.answer()
         return taken
 
-    def claim_at_once(self) -> list[Claimed]:
-        """What a worker that sleeps does in its loop when another process has rung; what that claimed."""
-        taken: list[Claimed] = []
-        errand = self._errand(taken, self._want())
-        errand.unsynced = errand.begun = True
-        self._engine.writer.take_at_once(errand)
-        errand.resolve()
-        return taken
+    def enqueue_handed(self, task: Any, *arguments: Any) -> list[Claimed]:
+        """What another process does with an enqueue while a worker rests; what that was handed."""
+        assert self._turns.known, "else nobody would see it die"
+        engine, door = self._engine, self._door or self._opened()
+        door.offer.show(self._want())
+        assert engine.bell is not None, "it is a file"
+        # However long it is since it has looked for others.
+        engine.bell._look_at = 0.0
+        task.enqueue(*arguments)
+        handed = door.offer.receive(door.listener.recv(MESSAGE_LIMIT))
+        if handed is None:
+            return []
+        door.offer.answer([handed.number])
+        return [handed.job]
 
-    def _errand(self, taken: list[Claimed], want: Want) -> Errand:
+    def _opened(self) -> Door:
+        found = os.stat(self._shop.path)
+        bell = Bell((found.st_dev, found.st_ino))
+        listener, offer = bell.listen(self.id), bell.offer()
+        assert listener is not None, "there is a place for it"
+        assert offer is not None, "the same"
+        self._door = Door(bell, listener, offer)
+        return self._door
+
+    def _errand(self, taken: list[Claimed]) -> Errand:
         def answered(errand: Errand) -> None:
             taken.extend(job for claim in errand.value or () for job in claim.jobs)
 
-        enqueue = self._engine.enqueue
+        enqueue = self._engine.enqueue_alone
         return Errand(
-            *(self._turns.grab, [want]),
+            *(self._turns.grab, [self._want()]),
             loop=cast("asyncio.AbstractEventLoop", AtOnce()),
             beside=lambda request: request.verb is enqueue,
             then=answered,
@@ -267,6 +292,10 @@ class Hand:
         raise AssertionError("the work never ends")
 
     def close(self) -> None:
+        if self._door is not None:
+            self._door.listener.close()
+            self._door.offer.close()
+            self._door.bell.close()
         self._engine.writer.call(self._turns.farewell, [Turn([])], patience=None)
         self._ledger.close()
 

@@ -62,7 +62,7 @@ def _seeds(result: Result, folder: Folder, first: int, count: int) -> None:
                 "enqueues that failed or are unknown": outcome.infos,
                 "leases lost or handed over by a crash": outcome.lost,
                 "claims that went along with an enqueue": outcome.along,
-                "claims in the loop, at a ring": outcome.at_once,
+                "jobs handed over to another node": outcome.handed,
             }
         )
         faults.update(outcome.faults)
@@ -71,7 +71,7 @@ def _seeds(result: Result, folder: Folder, first: int, count: int) -> None:
     result.counts |= {f"fault: {kind}": faults[kind] for kind in sorted(faults)}
     result.floors = {"seeds": count, "jobs": 10 * count, "claims": 12 * count, "faults": 5 * count}
     result.floors["claims that went along with an enqueue"] = 2 * count
-    result.floors["claims in the loop, at a ring"] = count // 2
+    result.floors["jobs handed over to another node"] = count // 4
     commits = [kind for kind in faults if kind.startswith("commit failed")]
     if len(commits) < 4:
         result.violations.append(f"not every kind of failed commit was met: {sorted(commits)}")

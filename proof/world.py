@@ -57,7 +57,7 @@ class Outcome:
     infos: int = 0
     lost: int = 0
     along: int = 0
-    at_once: int = 0
+    handed: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
 
@@ -352,7 +352,7 @@ def _outcome(this: Run, history: History, observer: App) -> Outcome:
         sum(1 for op in this.ops if op.kind != "ok"),
         sum(1 for outcome, _ in history.attempts.values() if outcome not in {"retry", "failed"}),
         this.world.along,
-        this.world.at_once,
+        this.world.handed,
         this.world.faults,
         this.world.log,
     )

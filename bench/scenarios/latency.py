@@ -104,11 +104,19 @@ async def _same_loop(
     return found
 
 
-def other(jobs: int, gap: tuple[float, float] = GAP, turn: int | None = None) -> list[Wait]:
-    """Enqueue here; the worker is another process. With `turn`, so many at a time, when told to."""
-    from bench.tasks import marks, stamp
+def other(
+    jobs: int, gap: tuple[float, float] = GAP, before: int = 0, turn: int | None = None
+) -> list[Wait]:
+    """Enqueue here, after so many other jobs; the worker is another process.
+
+    With `turn`, so many at a time, when told to.
+    """
+    from bench.tasks import marks, noop, stamp
 
     assert marks is not None
+    noop.enqueue_many([(number,) for number in range(before)])
+    while sum(marks.counts) < before:
+        sleep(0.01)
     found: list[Wait] = []
     for number in range(jobs):
         if turn is not None and not number % turn:

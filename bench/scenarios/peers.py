@@ -201,7 +201,9 @@ class Store:
             bed.background(
                 *(same,), env=worker_env(here, marks[0], concurrency=100), before=BEFORE, **ask
             ) as ours,
-            bed.background(other, env=worker_env(there, marks[1]), **ask) as apart,
+            bed.background(
+                *(other,), env=worker_env(there, marks[1]), before=BEFORE, **ask
+            ) as apart,
         ):
             worker.go()
             found = _by_turns(theirs, ours, apart)

@@ -248,14 +248,14 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         if connection is not None:
             return self._enqueue_within(new, connection)
         engine = self.engine
-        return self._handles(new, engine.writer.call(engine.enqueue, new))
+        return self._handles(new, engine.writer.call(engine.enqueue_alone, new))
 
     async def aenqueue_jobs(self, new: list[NewJob], connection: Any = None) -> list[Job[Any]]:
         """The same for async code."""
         if connection is not None:
             return self._enqueue_within(new, connection)
         engine = self.engine
-        return self._handles(new, await engine.writer.acall(engine.enqueue, new))
+        return self._handles(new, await engine.writer.acall(engine.enqueue_alone, new))
 
     def _enqueue_within(self, new: list[NewJob], connection: Any) -> list[Job[Any]]:
         """In the caller's own transaction, which the caller commits."""

@@ -323,9 +323,9 @@ class Fuse:
             self.blown = True
             raise WorkerCrashed
 
-    def begin(self, *, unsynced: bool = False, at_once: bool = False) -> Tx:
+    def begin(self) -> Tx:
         self.step()
-        return FusedTx(self._real.begin(unsynced=unsynced, at_once=at_once), self)
+        return FusedTx(self._real.begin(), self)
 
     def commit(self, tx: Tx) -> None:
         self.step()
@@ -363,6 +363,10 @@ class FusedTx:
     def put(self, statement: Statement, row: NewRow) -> None:
         self._fuse.step()
         self._real.put(statement, row)
+
+    def put_if(self, statement: Statement, row: NewRow, more: tuple[Any, ...]) -> bool:
+        self._fuse.step()
+        return self._real.put_if(statement, row, more)
 
     def now(self) -> int | None:
         self._fuse.step()

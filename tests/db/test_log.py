@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import apsw
 import pytest
@@ -203,79 +202,3 @@ def watched(name: Path) -> Log:
 def looks(seen: Log) -> None:
     for _ in range(log.LOOK_EVERY):
         seen.lengthen()
-
-
-# --- what a commit waits for
-
-
-def level_of(database: SqliteDatabase) -> int:
-    assert database._writer is not None  # noqa: SLF001 - that it is set there is the point
-    return int(database._writer.pragma("synchronous"))  # noqa: SLF001 - the same
-
-
-NORMAL, FULL = 1, 2
-
-
-def test_a_transaction_waits_for_the_disk_unless_it_need_not(path: Path) -> None:
-    database = SqliteDatabase(f"sqlite:///{path}")
-    levels = []
-    for unsynced in (False, True, True, False):
-        tx = database.begin(unsynced=unsynced)
-        levels.append(level_of(database))
-        database.rollback()
-        assert tx is not None
-
-    assert levels == [FULL, NORMAL, NORMAL, FULL]
-    database.close()
-
-
-def test_a_connection_that_was_opened_anew_waits_for_the_disk_again(path: Path) -> None:
-    database = SqliteDatabase(f"sqlite:///{path}")
-    database.begin(unsynced=True)
-    database.rollback()
-    database._drop_connections()  # noqa: SLF001 - as after a commit that failed
-
-    database.begin()
-
-    assert level_of(database) == FULL
-    database.rollback()
-    database.close()
-
-
-def test_who_will_not_wait_copies_no_pages_into_the_database(shop: Shop, path: Path) -> None:
-    database = shop.copy_after(pages=1)
-    shop.enqueue(1)
-    before = path.stat().st_mtime_ns
-
-    tx = database.begin(unsynced=True, at_once=True)
-    tx.write("create table t (n integer)")
-    database.commit(tx)
-    after = path.stat().st_mtime_ns
-    shop.enqueue(1)
-
-    assert after == before
-    assert path.stat().st_mtime_ns > before
-
-
-class Interrupted:
-    """A connection under which a handler of signals raises, once what was asked for has been done."""
-
-    def __init__(self, real: apsw.Connection) -> None:
-        self._real = real
-
-    def pragma(self, *asked: str) -> None:
-        self._real.pragma(*asked)
-        raise KeyboardInterrupt
-
-
-def test_a_handler_of_signals_that_raises_leaves_no_commit_unsynced(shop: Shop) -> None:
-    database = shop.app.engine.database
-    assert isinstance(database, SqliteDatabase)
-    writer: Any = Interrupted(database._write_connection())  # noqa: SLF001 - it is interrupted
-    with pytest.raises(KeyboardInterrupt):
-        database._log.prepare(writer, unsynced=True, at_once=False)  # noqa: SLF001 - the same
-
-    database.begin()
-
-    assert level_of(database) == FULL
-    database.rollback()

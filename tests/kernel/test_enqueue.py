@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from duework.clock import FOREVER
 from duework.codec import checksum
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
-from duework.kernel import jobs
-from tests.support.kernel import OTHER, Kernel
+from duework.kernel import jobs, lanes
+from duework.kernel.claim import Want, claimed_for
+from duework.kernel.job import Claimed, Ending, NewJob
+from tests.support.kernel import ME, OTHER, START, Kernel
 
 DAY = 86_400_000
 
@@ -425,3 +428,91 @@ def test_many_large_payloads_are_written_by_several_statements(kernel: Kernel) -
     assert len(texts) > 1
     assert all(len(text) < 2 * jobs.PART_BYTES for text in texts)
     assert all(kernel.row(answer.id).payload == payload for answer in answers)
+
+
+# --- jobs that a worker holds from the start
+
+
+def claimed(kernel: Kernel, job: NewJob) -> Claimed | None:
+    def verb(tx: Tx) -> Claimed | None:
+        ids: Any = kernel.ids
+        more = {"lease_ms": 15_000, "ids": ids, "lanes": kernel.lanes, "now": kernel.now}
+        return jobs.enqueue_claimed(tx, job, ME, **more)
+
+    found: Claimed | None = kernel.run(verb)
+    return found
+
+
+def test_a_job_can_be_held_from_the_start(kernel: Kernel) -> None:
+    job = claimed(kernel, kernel.new(payload='{"n":1}'))
+
+    assert job is not None
+    row = kernel.row(job.id)
+    assert (row.state, row.worker, row.fence) == ("open", ME, 1)
+    assert (row.due, row.at) == (kernel.now + 15_000, kernel.now)
+    assert (job.fence, job.payload, job.checksum) == (1, '{"n":1}', row.checksum)
+    assert kernel.claim("greet") == []
+
+
+def test_it_is_settled_like_any_other(kernel: Kernel) -> None:
+    job = claimed(kernel, kernel.new())
+    assert job is not None
+
+    kernel.settle(Ending(job.id, job.fence, ME, "done"))
+
+    assert kernel.row(job.id).state == "done"
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        {"at": START + 1},
+        {"key": "k"},
+        {"serial": "s"},
+        {"expires": START},
+    ],
+)
+def test_one_that_may_not_start_yet_or_perhaps_never_is_not(
+    kernel: Kernel, why: dict[str, Any]
+) -> None:
+    assert claimed(kernel, kernel.new(**why)) is None
+    assert kernel.rows() == []
+
+
+def test_one_is_not_held_before_others_that_are_due(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new("other", priority=1))
+    [later] = kernel.enqueue(kernel.new("other", at=kernel.now + 1))
+
+    assert claimed(kernel, kernel.new(priority=1)) is None
+    assert claimed(kernel, kernel.new()) is None
+    job = claimed(kernel, kernel.new(priority=2))
+
+    assert job is not None
+    assert {row.id for row in kernel.rows()} > {job.id, later.id}
+
+
+def test_one_of_a_paused_queue_is_not(kernel: Kernel) -> None:
+    kernel.enqueue(kernel.new(at=kernel.now + 1000))
+    kernel.run(lambda tx: lanes.pause(tx, "default"))
+
+    assert claimed(kernel, kernel.new()) is None
+
+
+def test_only_what_was_made_for_a_worker_is_found_for_it(kernel: Kernel) -> None:
+    mine = claimed(kernel, kernel.new(payload='{"n":1}'))
+    [free] = kernel.enqueue(kernel.new(payload='{"n":2}'))
+    [taken] = kernel.claim("greet")
+    assert mine is not None
+    assert taken.id == free.id
+    want = Want(ME, 15_000, {"greet": "async"}, {"async": 1})
+
+    def find(tx: Tx, worker: int = ME) -> list[Claimed]:
+        return claimed_for(tx, replace(want, worker=worker), [mine.id, 99], kernel.lanes)
+
+    [found] = kernel.run(find)
+
+    assert found == mine
+    assert kernel.run(lambda tx: find(tx, OTHER)) == []
+    kernel.settle(Ending(mine.id, mine.fence, ME, "released"))
+    kernel.claim("greet")
+    assert kernel.run(find) == []

@@ -62,6 +62,10 @@ ONE: dict[str, dict[str, Any]] = {
     },
     "claim_made": {"id": 5, "lane": KNOWN, "now": START, "until": START, "worker": ME}
     | {"due": START, "checksum": 1, "priority": 0},
+    "claimed_for": {"ids": [1, 2, 3], "worker": ME},
+    "insert_claimed": {"id": 5, "lane": KNOWN, "task": "known", "key": None, "due": START}
+    | {"at": START, "linked": 0, "payload": "{}", "checksum": 1, "expires": None, "serial": None}
+    | {"after": None, "owner": None, "batch": None, "worker": ME, "now": START, "priority": 0},
     "lanes": {"floor_lanes": [KNOWN], "floor_dues": [5], "floor_ids": [7]},
     "leases_over": {"now": START, "wanted": 500},
     "leases_of": {"workers": [ME], "wanted": 500},
@@ -126,6 +130,7 @@ WALKS_LEASES = {
     "running",
     "held_by_worker",
     "leases_of",
+    "claimed_for",
     "worker_gone",
     "search_held",
     "summary",

@@ -39,6 +39,23 @@ def test_another_worker_takes_over_at_once_and_effects_happen_once(desk: Bench) 
         assert [attempt.outcome for attempt in job.attempts()] == ["crashed"]
 
 
+def test_a_job_that_is_made_for_a_worker_that_was_just_killed_runs_at_once(desk: Bench) -> None:
+    for _ in range(KILLS):
+        first = desk.start(**LONG)
+        # It is known now, and offers to take more.
+        known = desk.tasks.nap.enqueue(1)
+        desk.settled([known])
+        second = desk.start(**LONG)
+        desk.settled([desk.tasks.nap.enqueue(1)])
+
+        first.kill()
+        job = desk.tasks.nap.enqueue(1)
+
+        assert desk.settled([job])[0].state == "done"
+        assert len(desk.effects(job)) == 1
+        second.kill()
+
+
 def test_suspects_run_in_processes_of_their_own_no_more_than_there_are_slots(desk: Bench) -> None:
     first = desk.start(**LONG)
     jobs = [

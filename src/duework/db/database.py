@@ -97,6 +97,10 @@ class Tx(Protocol):
         """
         ...
 
+    def put_if(self, statement: Statement, row: NewRow, more: tuple[Any, ...]) -> bool:
+        """Insert a job, unless its statement finds a reason not to, by more values than those of its row."""
+        ...
+
     def hint(self, word: str) -> None:
         """Once this commits, tell the workers of other machines that they should look."""
         ...
@@ -128,12 +132,8 @@ class Database(Protocol):
         """Whether other processes write too, so that the writer should leave them a gap."""
         ...
 
-    def begin(self, *, unsynced: bool = False, at_once: bool = False) -> Tx:
-        """Open a write transaction on the writer's connection, or raise `Retryable`.
-
-        One that is `unsynced` may be undone by a loss of power, with all that came after it, and by
-        nothing else; where that cannot be had it is as durable as any. `at_once` does not wait for others.
-        """
+    def begin(self) -> Tx:
+        """Open a write transaction on the writer's connection, or raise `Retryable`."""
         ...
 
     def commit(self, tx: Tx) -> None:
@@ -183,7 +183,7 @@ class Database(Protocol):
     def epoch(self, boot: str) -> int | None:
         """How often a loss of power may have undone something before this boot of the machine.
 
-        None where nothing is ever unsynced.
+        None where that cannot be told, or cannot happen.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Boots of the machine, counted in a SQLite file.
 
-A commit that nobody waited for (see `Database.begin`) is undone by a loss of power, and by nothing else:
-then the machine boots anew. So whatever was undone belongs to an earlier epoch than this one.
+With `durability="process"` a commit may be undone by a loss of power, and by nothing else: then the machine
+boots anew. So whatever was undone belongs to an earlier epoch than this one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def current(connection: apsw.Connection, boot: str) -> int:
     if boot and found["boot"] == (boot,):
         connection.execute("rollback")
         return epoch
-    # Before the first boot that was written down, nothing was ever unsynced.
+    # Before the first boot that was written down, nothing was ever undone.
     epoch += found["boot"] is not None
     connection.executemany(_SET, [("boot", boot), ("epoch", str(epoch))])
     connection.execute("commit")

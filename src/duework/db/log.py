@@ -1,8 +1,4 @@
-"""SQLite's log: what a commit waits for, and room ahead in its file.
-
-A commit waits until the log is on the disk, unless nobody needs that (the first one in a log that is
-started anew waits for its header all the same); and the one that has filled a thousand pages copies them into
-the database, unless it was asked not to wait.
+"""Room ahead in SQLite's log.
 
 A sync of blocks that a file has already waits for the data alone; one after which the file is larger waits
 for the file system's journal as well, half as long again. SQLite starts its log anew after those thousand
@@ -29,36 +25,17 @@ class Log:
     def __init__(self, synchronous: str) -> None:
         self.synchronous = synchronous
         self._name = ""
-        # How the connection commits now: the level of `synchronous`, and after how many pages it copies.
-        self._level = synchronous
-        self._pages = self._every = 0
         self._groups = 0
         # Which file it was when it was last looked at, and how large.
         self._seen = (0, 0)
 
     def opened(self, connection: apsw.Connection) -> None:
-        """A new connection, as it was configured."""
+        """A new connection."""
         self._name = connection.filename_wal
-        self._level = self.synchronous
-        self._pages = self._every = connection.pragma("wal_autocheckpoint")
-
-    def prepare(self, connection: apsw.Connection, *, unsynced: bool, at_once: bool) -> None:
-        """Before a transaction begins; most are as the one before."""
-        level = "normal" if unsynced else self.synchronous
-        if level != self._level:
-            # Whatever a signal's handler raises in between, it is set again then.
-            self._level = ""
-            connection.pragma("synchronous", level)
-            self._level = level
-        pages = 0 if at_once else self._every
-        if pages != self._pages:
-            self._pages = -1
-            connection.wal_autocheckpoint(pages)
-            self._pages = pages
 
     def lengthen(self) -> None:
         """Called by whoever has just got the write lock: nobody else writes to the log then."""
-        if self._level != "full":
+        if self.synchronous != "full":
             return
         self._groups += 1
         if self._groups % LOOK_EVERY:

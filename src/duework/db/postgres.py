@@ -147,7 +147,7 @@ class PostgresDatabase:
     def epoch(self, boot: str) -> int | None:  # noqa: ARG002 - of this machine, not of the server's
         return None
 
-    def begin(self, **_: bool) -> Tx:
+    def begin(self) -> Tx:
         """A transaction on the writer's connection; its first statement takes it to the server."""
         connection = self._write_connection()
         self._number += 1

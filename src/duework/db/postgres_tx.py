@@ -143,6 +143,9 @@ class PostgresTx:
         else:
             self._run(self._kernel_cursor(), statement.postgres, named)
 
+    def put_if(self, statement: Statement, row: NewRow, more: tuple[Any, ...]) -> bool:
+        return self.change(statement, dict(zip(statement.names, row + more, strict=True))) > 0
+
     def hint(self, word: str) -> None:
         """Tell whoever listens, once it commits; who brought the connection commits it unseen."""
         if self._adopted:

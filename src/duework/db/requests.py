@@ -24,8 +24,6 @@ class Request(Waiting, eq=False):
     deadline: float | None = None
     # Work that runs already: written down even on the last of the disk.
     essential: bool = False
-    # Whoever asked can do without it after a power cut, and does not wait for the disk.
-    unsynced: bool = False
 
 
 class Errand(Request, eq=False, kw_only=True):
@@ -42,15 +40,10 @@ class Errand(Request, eq=False, kw_only=True):
 
 
 def requested(
-    verb: Verb[Any, Any],
-    items: list[Any],
-    patience: float | None,
-    *,
-    first: bool = False,
-    unsynced: bool = False,
+    verb: Verb[Any, Any], items: list[Any], patience: float | None, *, first: bool = False
 ) -> Request:
     deadline = None if patience is None else monotonic() + patience
-    return Request(verb, items, deadline, first or patience is None, unsynced)
+    return Request(verb, items, deadline, first or patience is None)
 
 
 def admitted(group: list[Request], short: str) -> list[Request]:

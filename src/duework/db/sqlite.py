@@ -89,19 +89,11 @@ class SqliteDatabase:
 
     # --- the writer's side
 
-    def begin(self, *, unsynced: bool = False, at_once: bool = False) -> Tx:
+    def begin(self) -> Tx:
         connection = self._writer
         if connection is None or self._closed or self._here[0] != self._pid:
             connection = self._write_connection()
-        try:
-            self._log.prepare(connection, unsynced=unsynced, at_once=at_once)
-            if at_once:
-                connection.execute("begin immediate")
-        except apsw.Error:
-            with translated():
-                raise
-        if not at_once:
-            self._lock_out(connection, BUSY_SECONDS, self._reserve.use)
+        self._lock_out(connection, BUSY_SECONDS, self._reserve.use)
         self._log.lengthen()
         self._changes = connection.total_changes()
         return SqliteTx(connection, self._reserve.use)

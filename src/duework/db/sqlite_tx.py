@@ -77,6 +77,12 @@ class SqliteTx:
                 raise
         self.made = row
 
+    def put_if(self, statement: Statement, row: NewRow, more: tuple[Any, ...]) -> bool:
+        if not self.bulk(statement, [row + more]):
+            return False
+        self.made = row
+        return True
+
     def hint(self, word: str) -> None:
         """Nothing: a doorbell is rung after the commit."""
 

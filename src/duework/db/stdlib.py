@@ -44,6 +44,9 @@ class StdlibTx:
     def put(self, statement: Statement, row: NewRow) -> None:
         self.bulk(statement, [row])
 
+    def put_if(self, statement: Statement, row: NewRow, more: tuple[Any, ...]) -> bool:
+        return self.bulk(statement, [row + more]) > 0
+
     def hint(self, word: str) -> None:
         """Nothing: whoever commits does not know of the doorbell."""
 

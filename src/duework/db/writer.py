@@ -92,15 +92,10 @@ class Writer:
         *,
         patience: float | None = PATIENCE,
         first: bool = False,
-        unsynced: bool = False,
     ) -> Sequence[Result]:
-        """Run the verb and wait for its commit. `first` goes before everything that waits.
-
-        `unsynced` is for what the caller can do without after a power cut: it waits for no disk, where
-        the database can do that.
-        """
+        """Run the verb and wait for its commit. `first` goes before everything that waits."""
         self._check()
-        request = requested(verb, items, patience, first=first, unsynced=unsynced)
+        request = requested(verb, items, patience, first=first)
         others = self._waiting or self._busy.locked()
         if not (others or (self.errands.left and self.errands.beside([request]))):
             try:
@@ -127,11 +122,10 @@ class Writer:
         *,
         patience: float | None = PATIENCE,
         first: bool = False,
-        unsynced: bool = False,
     ) -> Sequence[Result]:
         """The same for async callers; the event loop goes on meanwhile."""
         self._check()
-        request = requested(verb, items, patience, first=first, unsynced=unsynced)
+        request = requested(verb, items, patience, first=first)
         future = request.in_loop()
         self._submit(request, first=first)
         results: Sequence[Result] = await future
@@ -152,24 +146,6 @@ class Writer:
             raise Unavailable(_late(self.parked or "the database does not answer"))
         results: Sequence[Result] = request.answer()
         return results
-
-    def take_at_once(self, request: Request) -> None:
-        """In this thread and without waiting for others; without a value it did not happen."""
-        if self._waiting or self._busy.locked() or self._database.short() is not None:
-            return
-        try:
-            # Somebody may be quicker, and then it waits after all; but a lock that a signal's handler
-            # leaves behind would be worse.
-            with self._busy:
-                self._check()
-                tx = self._write([request], at_once=True)
-        except (Error, Retryable, _CommitRefused):
-            # Whoever asks again and waits will hear of it.
-            return
-        finally:
-            if self._waiting:
-                self._wake()
-        run_after_commit(tx)
 
     @property
     def ours(self) -> bool:
@@ -332,12 +308,12 @@ class Writer:
         run_after_commit(tx)
         return True
 
-    def _write(self, group: list[Request], *, at_once: bool = False) -> Tx:
+    def _write(self, group: list[Request]) -> Tx:
         """The group's statements and their commit, and what goes along with them."""
         along: list[Errand] = []
         happened = False
         try:
-            tx = self._database.begin(unsynced=_unsynced(group), at_once=at_once)
+            tx = self._database.begin()
             # A verb, an effect or a reaction that writes past its transaction would wait for itself.
             holding.set(True)
             try:
@@ -347,9 +323,7 @@ class Writer:
                     run_together(tx, along)
             except Retryable:
                 raise
-            except Exception:
-                if at_once:
-                    raise
+            except Exception:  # noqa: BLE001 - see `_write_singly`
                 # Whose error it is, the second run tells.
                 return self._write_singly(group)
             try:
@@ -364,7 +338,7 @@ class Writer:
         finally:
             holding.set(False)
             if not happened:
-                self.errands.undo(group if at_once else along)
+                self.errands.undo(along)
         return tx
 
     def _tell(self, answered: list[Request]) -> None:
@@ -375,7 +349,7 @@ class Writer:
         """The second run: each request in a savepoint of its own."""
         self._database.rollback()
         self.before_second_run()
-        tx = self._database.begin(unsynced=_unsynced(group))
+        tx = self._database.begin()
         run_singly(tx, group)
         if any(request.error is None for request in group):
             self._commit(tx)
@@ -412,10 +386,6 @@ class Writer:
                 request.error = Unavailable(_late(str(error)))
                 request.error.__cause__ = error.__cause__
         return all(request.error is not None for request in group)
-
-
-def _unsynced(group: list[Request]) -> bool:
-    return group[0].unsynced and all(request.unsynced for request in group)
 
 
 class _CommitRefused(Exception):

@@ -17,9 +17,10 @@ from typing import Any
 from duework.db.notices import Notices
 from duework.errors import Error, Gone
 from duework.kernel import liveness
-from duework.kernel.bell import Bell
+from duework.kernel.bell import RING, Bell
 from duework.kernel.engine import Engine
 from duework.kernel.liveness import Process
+from duework.kernel.offers import MESSAGE_LIMIT
 
 TICK_SECONDS = 0.05
 # Where the system tells of writes: the first look after one, how many more, and how long without any.
@@ -44,8 +45,8 @@ class Alarm:
         self._engine = engine
         self._worker = worker
         self._ring = ring
-        # Called when another process has rung, which knows of work.
-        self.on_bell = ring
+        # Called with what another process hands over.
+        self.on_handed: Callable[[bytes], None] = lambda _: None
         self._on_death = on_death
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
@@ -113,11 +114,16 @@ class Alarm:
         self._on_death(worker)
 
     def _rung(self) -> None:
-        if self._socket is not None:
-            with contextlib.suppress(BlockingIOError):
-                while self._socket.recv(16):
-                    pass
-        self.on_bell()
+        assert self._socket is not None, "it listens"
+        rung, message = False, RING
+        with contextlib.suppress(BlockingIOError):
+            while (message := self._socket.recv(MESSAGE_LIMIT)) == RING:
+                rung = True
+        if message != RING:
+            # What comes after it is read by the next call.
+            self.on_handed(message)
+        if rung:
+            self._ring()
 
     def _notified(self, payload: str) -> None:  # noqa: ARG002 - any word is a reason to look
         self._ring()

@@ -44,7 +44,14 @@ class Attempts:
         self._wake: Callable[[], None] = lambda: None
         self._ring: Callable[[], None] = lambda: None
         self._runner = Runner(engine.registry, host, worker, engine.chance)
-        self._used = {"async": 0, "thread": 0, "process": 0, "own": 0}
+        self._slots = {
+            "async": settings.async_slots,
+            "thread": settings.thread_slots,
+            "process": settings.process_slots,
+            # The engine's own quick work waits for no slot of the user's, and takes none.
+            "own": 1,
+        }
+        self._used = dict.fromkeys(self._slots, 0)
         self._coroutines = Coroutines(self._call_async, self._finish)
         self._threads = Threads("thread", _call, self._collect_soon)
         self._processes = Threads("process", self._call_isolated, self._collect_soon)
@@ -84,14 +91,8 @@ class Attempts:
 
     def free(self) -> dict[str, int]:
         """Free slots per pool; empty if there are none."""
-        slots = {
-            "async": self._settings.async_slots - self._used["async"],
-            "thread": self._settings.thread_slots - self._used["thread"],
-            "process": self._settings.process_slots - self._used["process"],
-            # The engine's own quick work waits for no slot of the user's, and takes none.
-            "own": 1 - self._used["own"],
-        }
-        return {pool: free for pool, free in slots.items() if free > 0}
+        used = self._used
+        return {pool: all_ - used[pool] for pool, all_ in self._slots.items() if all_ > used[pool]}
 
     def lease_list(self) -> list[Lease]:
         """(job, fence) of every lease, from any thread."""
@@ -113,9 +114,13 @@ class Attempts:
                 # We stood still, lost its lease and claimed it again: what runs is no longer ours.
                 self._lose(before)
             self.leases[job.id] = job.fence
+            attempt = self._runner.prepare(self._in_time(job), now=now, monotonic=time)
+            if isinstance(attempt, Attempt) and self._is_full(attempt.pool):
+                # Claimed for us by others, and found when its slot was taken.
+                self.decline([job])
+                continue
             if self._engine.hooks:
                 self._engine.tell(JobStarted(job.id, job.task, job.failures + 1))
-            attempt = self._runner.prepare(self._in_time(job), now=now, monotonic=time)
             if isinstance(attempt, Ending):
                 self.endings.append(attempt)
                 continue
@@ -129,6 +134,9 @@ class Attempts:
                 self._threads.submit(attempt)
             else:
                 self._processes.submit(attempt)
+
+    def _is_full(self, pool: str) -> bool:
+        return self._used[pool] >= self._slots[pool]
 
     def _in_time(self, job: Claimed) -> Claimed:
         """What came too late once starts now, however late: else a slow machine starts nothing."""

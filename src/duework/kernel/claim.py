@@ -9,8 +9,7 @@ come back by themselves, by whoever claims next.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
@@ -49,8 +48,6 @@ class Want:
     paces: tuple[Gates, Gates] = field(default_factory=lambda: ({}, {}))
     # Every fence that it gives is above this.
     floor: int = 0
-    # Whether a loss of power may undo it: then nothing is taken that a pace would have to remember.
-    unsynced: bool = False
 
     def pool(self, of: LaneName | Claimed) -> str:
         """The kind of slot that a lane's jobs run in."""
@@ -66,21 +63,9 @@ class Want:
         """Whether a free slot is all that a job of the lane needs here, and there is one."""
         if not self.serves(lane) or lane.alone or self.free.get(self.pool(lane), 0) <= 0:
             return False
-        limited = lane.task in self.task_limits or lane.queue in self.queue_limits
-        return not (limited or self.paced(lane))
-
-    def paced(self, lane: LaneName) -> bool:
-        """Whether a pace has a say in it."""
         tasks, queues = self.paces
-        return lane.task in tasks or lane.queue in queues
-
-    def synced(self) -> Want:
-        """The same for a claim that is to last."""
-        return replace(self, unsynced=False)
-
-    def start_by(self, now: int) -> int:
-        """When a job that is claimed for a worker by somebody else comes too late for its lease."""
-        return now + self.lease_ms * 4 // 5
+        paced = lane.task in tasks or lane.queue in queues
+        return not (paced or lane.task in self.task_limits or lane.queue in self.queue_limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +80,16 @@ class Claim:
     earlier: bool = False
 
 
+def start_by(now: int, lease_ms: int) -> int:
+    """When a job that somebody else claims for a worker comes too late for its lease."""
+    return now + lease_ms * 4 // 5
+
+
 class NotHere(Exception):
-    """Something has to be done that does not belong here: ask again, for a claim that lasts.
+    """Something has to be done that does not belong here.
 
     To cancel what has expired may run the user's code, which would be in the way in the transaction of
-    somebody else; and what it does, what a pace admits and what a recovery decides has to last.
+    somebody else.
     """
 
 
@@ -124,7 +114,7 @@ def claim(
     taken: list[Claimed] = []
     hungry: set[str] = set()
     short: set[int] = set()
-    start_by = want.start_by(now) if along else FOREVER
+    in_time = start_by(now, want.lease_ms) if along else FOREVER
     for lane in open_lanes:
         pool = want.pool(lane.name)
         admitted = paces.left(lane)
@@ -139,7 +129,7 @@ def claim(
             hungry.discard(pool)
             short.add(lane.id)
         paced = paces.take(lane, len(rows), short=len(rows) < wanted)
-        taken += _claimed(rows, lane.name, min(paced, start_by))
+        taken += _claimed(rows, lane.name, min(paced, in_time))
     kept = paces.keep(taken)
     fresh = _drop_expired(tx, kept, want, now=now, lanes=lanes, react=None if along else react)
     if fresh is not taken:
@@ -153,7 +143,6 @@ def claim(
     if changed or short or kept is not taken:
         everything = lanes.all(tx, now)
     if not fresh:
-        _check_whole(everything, want, now)
         # Perhaps because somebody else has just taken it.
         lease_end = None
     elif hungry or lease_end is not None:
@@ -181,23 +170,7 @@ def admissible(everything: Sequence[Lane], want: Want, now: int) -> list[Lane]:
         if lane.head is not None and lane.head <= now and lane.due <= now and want.serves(lane.name)
     ]
     found.sort(key=lambda lane: (-lane.name.priority, lane.head, lane.id))
-    if want.unsynced:
-        # Behind one with a pace nothing may be taken before it.
-        return list(takewhile(lambda lane: not want.paced(lane.name), found))
     return found
-
-
-def _stopped_short(everything: Sequence[Lane], want: Want, now: int) -> bool:
-    """Whether it left out a lane with a pace, and what is behind that."""
-    if not (want.unsynced and any(want.paces)):
-        return False
-    return any(want.paced(lane.name) for lane in admissible(everything, want.synced(), now))
-
-
-def _check_whole(everything: Sequence[Lane], want: Want, now: int) -> None:
-    """One that took nothing, and left something out, would find the same again and again."""
-    if _stopped_short(everything, want, now):
-        raise NotHere
 
 
 def times(everything: Sequence[Lane], want: Want) -> list[int]:
@@ -283,21 +256,26 @@ def claim_made(tx: Tx, want: Want, made: NewRow, lane: LaneName, *, now: int) ->
     lease = {"until": now + want.lease_ms, "worker": want.worker}
     if not tx.change(Q.claim_made, {**job, **lease, "priority": lane.priority, "now": now}):
         return None
+    return new_claim(made, lane, now=now, lease_ms=want.lease_ms)
+
+
+def new_claim(made: NewRow, lane: LaneName, *, now: int, lease_ms: int) -> Claimed:
+    """A job that was claimed, for somebody else, in the transaction that has made it."""
     return Claimed(
         *(JobId(made.id), 1, made.lane, lane.task, made.payload, made.checksum, made.at),
         *(0, 0, made.key, made.expires, made.serial, made.owner, made.batch),
         queue=lane.queue,
         priority=lane.priority,
-        start_by=want.start_by(now),
+        start_by=start_by(now, lease_ms),
     )
 
 
-def _claimed(rows: list[tuple[Any, ...]], lane: LaneName, start_by: int) -> list[Claimed]:
+def _claimed(rows: list[tuple[Any, ...]], lane: LaneName, in_time: int) -> list[Claimed]:
     # The order in which an update returns its rows is not promised; ids rise with time.
     rows.sort(key=itemgetter(6, 0))
     more: tuple[Any, ...] = (
         *(lane.queue, lane.priority, bool(lane.alone)),
-        start_by,
+        in_time,
     )
     return [Claimed(*row, *more) for row in rows]
 
@@ -309,7 +287,7 @@ def _drop_expired(
     late = [job for job in taken if job.expires is not None and job.expires <= now]
     if not late:
         return taken
-    if react is None or want.unsynced:
+    if react is None:
         raise NotHere
     endings = [
         watched(Ending(job.id, job.fence, want.worker, "cancelled", error=EXPIRED)) for job in late
@@ -332,9 +310,6 @@ def _next_due(
     `short` are lanes of which less was taken than was wanted.
     """
     later = [time for time in times(everything, want) if time > now]
-    if _stopped_short(everything, want, now):
-        # What is left is for a claim that is synced.
-        later.append(now)
     if lease_end is None:
         lease_end = tx.query(Q.next_lease_end, {})[0][0]
     if lease_end is not None:
@@ -385,6 +360,15 @@ def recover(
     for worker in dead:
         tx.query(Q.worker_gone, {"id": worker})
     return list(endings.values())
+
+
+def claimed_for(tx: Tx, want: Want, jobs: Sequence[int], lanes: Lanes) -> list[Claimed]:
+    """Of these jobs, what others have claimed for a worker as they made it."""
+    found: list[Claimed] = []
+    for *row, until in tx.query(Q.claimed_for, {"worker": want.worker, "ids": list(jobs)}):
+        in_time = start_by(until - want.lease_ms, want.lease_ms)
+        found += _claimed([tuple(row)], lanes.name(tx, row[2]), in_time)
+    return found
 
 
 def extend(tx: Tx, leases: Sequence[tuple[int, int]], *, worker: int, until: int) -> list[JobId]:

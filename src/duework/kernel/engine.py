@@ -10,6 +10,7 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from duework.clock import Clock, SystemClock
 from duework.db.database import Database, Tx
@@ -20,8 +21,9 @@ from duework.kernel import admission, batches, jobs, lanes, liveness
 from duework.kernel.admission import Change, Note
 from duework.kernel.bell import Bell
 from duework.kernel.facts import ClockStepped, Fact
-from duework.kernel.job import Ending, Enqueued, Held, NewBatch, NewJob
+from duework.kernel.job import Ending, Enqueued, Held, JobId, NewBatch, NewJob
 from duework.kernel.lanes import Lanes
+from duework.kernel.offers import PAYLOAD_LIMIT
 from duework.kernel.steps import Reading, Steps, reading
 from duework.kernel.tasks import Registry, Writes
 
@@ -67,12 +69,14 @@ class Engine:
         # Called, from any thread, when there may be something to claim.
         self.local_bells: list[Callable[[], None]] = []
         self.bell: Bell | None = None
-        # What every fence given here is above, once a worker was made ready; None where all claims last.
+        # What every fence given here is above, once a worker was made ready; None if no boots are counted.
         self.floor: int | None = None
         # Makes the public view of a job for `@task.settled`; set by the app.
         self.reactor: Callable[[Tx, Held, Ending], None] | None = None
         # One object each, so that the writer can tell requests of the same verb.
         self.enqueue: Callable[[Tx, list[NewJob]], Sequence[Enqueued]] = self._enqueue
+        # The same for a caller who has no transaction of his own.
+        self.enqueue_alone: Callable[[Tx, list[NewJob]], Sequence[Enqueued]] = self._enqueue_alone
         self.cancel: Callable[[Tx, list[tuple[int, str]]], Sequence[str]] = self._cancel
         self.revive: Callable[[Tx, list[int]], Sequence[str]] = self._revive
         self.hear: Callable[[Tx, list[Note]], Sequence[None]] = self._hear
@@ -93,6 +97,31 @@ class Engine:
         answers = jobs.enqueue(tx, new, ids=self.ids, lanes=self.lanes, now=now)
         self.ring_after(tx)
         return answers
+
+    def _enqueue_alone(self, tx: Tx, new: list[NewJob]) -> Sequence[Enqueued]:
+        # A worker of this process has left its errand.
+        if self.bell is not None and len(new) == 1 and not self.local_bells:
+            job = self._hand_over(tx, new[0], self.bell)
+            if job is not None:
+                return [Enqueued(job)]
+        return self._enqueue(tx, new)
+
+    def _hand_over(self, tx: Tx, new: NewJob, bell: Bell) -> JobId | None:
+        """Enqueue it for a worker of another process that offers to start it at once."""
+        if len(new.payload) > PAYLOAD_LIMIT or (offered := bell.offered(new.lane)) is None:
+            return None
+        seen, terms = offered
+        job = jobs.enqueue_claimed(
+            *(tx, new, terms.worker),
+            lease_ms=terms.lease_ms,
+            ids=self.ids,
+            lanes=self.lanes,
+            now=self.steps.steady_within(tx),
+        )
+        if job is None:
+            return None
+        tx.after_commit.append(partial(bell.hand_over, seen, seen.take(job)))
+        return job.id
 
     def _cancel(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:
         answers: list[str] = []

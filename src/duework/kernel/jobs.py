@@ -18,7 +18,8 @@ from duework.codec import checked, checksum
 from duework.db.database import NewRow, Tx
 from duework.errors import Conflict, NotFound
 from duework.ids import Ids
-from duework.kernel.job import DAY, Enqueued, JobId, LaneName, NewJob, Reaction
+from duework.kernel.claim import new_claim
+from duework.kernel.job import DAY, Claimed, Enqueued, JobId, LaneName, NewJob, Reaction
 from duework.kernel.lanes import Lanes, Q
 from duework.kernel.report import storable
 from duework.kernel.settle import (
@@ -46,6 +47,18 @@ def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int)
         tx.put(Q.insert_one, _row(drawn, lanes.number(tx, jobs[0].lane), jobs[0]))
         return [Enqueued(drawn)]
     return _enqueue_many(tx, jobs, ids=ids, lanes=lanes, now=now)
+
+
+def enqueue_claimed(
+    tx: Tx, job: NewJob, worker: int, *, lease_ms: int, ids: Ids, lanes: Lanes, now: int
+) -> Claimed | None:
+    """Write a job that a worker holds from the start, if it may start now and nothing due goes first."""
+    if _is_special(job) or job.at > now or (job.expires is not None and job.expires <= now):
+        return None
+    row = _row(ids.draw(), lanes.number(tx, job.lane), job, now + lease_ms)
+    if not tx.put_if(Q.insert_claimed, row, (worker, now, job.lane.priority)):
+        return None
+    return new_claim(row, job.lane, now=now, lease_ms=lease_ms)
 
 
 def _enqueue_many(

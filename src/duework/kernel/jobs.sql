@@ -33,6 +33,20 @@ insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum
 values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expires, :serial,
         :after, :owner, :batch)
 
+-- name: insert_claimed
+-- The same for a job that a worker holds from the start, if its lane admits any and nothing else that is due
+-- may have to go first; :due is the lease's end.
+insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
+                         after, owner, batch, worker, fence)
+select :id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expires, :serial,
+       :after, :owner, :batch, :worker, 1
+where exists (select 1 from duework_lane where id = :lane and due <= :now)
+  and not exists (
+      select 1 from duework_lane l
+      where l.due <= :now and l.priority >= :priority
+        and exists (select 1 from duework_job j
+                    where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now))
+
 -- name: insert_alike
 -- Jobs that nothing hangs on and that differ in their payloads only. Those are one JSON text, each behind
 -- the ten digits of its checksum: it is written and read quicker than values one by one, and other
@@ -161,6 +175,13 @@ where id = :id and state = 'open' and worker is null and due = :due and checksum
         and exists (select 1 from duework_job j
                     where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now
                       and j.id <> :id))
+
+-- name: claimed_for
+-- Of some jobs, those that a worker was given as they were made, and until when they are leased.
+select id, fence, lane, task, payload, checksum, at, failures, crashes, key, expires, serial,
+       owner, batch, slot, slot_fence, due
+from duework_job
+where id in (select value from json_each(:ids)) and worker = :worker and fence = 1
 
 -- name: next_lease_end
 select min(due) from duework_job where worker is not null

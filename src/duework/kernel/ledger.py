@@ -28,6 +28,17 @@ def runtime_folder() -> Path:
     return folder
 
 
+def make_shared(path: Path, size: int) -> mmap.mmap:
+    """A new file of zeros in memory that other processes of this user can map, too."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    handle = os.open(path, flags, 0o600)
+    try:
+        os.ftruncate(handle, size)
+        return mmap.mmap(handle, size)
+    finally:
+        os.close(handle)
+
+
 def _path(worker: int) -> Path:
     return runtime_folder() / f"{worker:x}.started"
 
@@ -46,18 +57,10 @@ class Ledger:
     def open(self, worker: int) -> None:
         """From now on others can read it; without a place for it, they know nothing."""
         with contextlib.suppress(OSError):
-            self._create(_path(worker), self._size)
-
-    def _create(self, path: Path, size: int) -> None:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-        handle = os.open(path, flags, 0o600)
-        try:
-            os.ftruncate(handle, size)
-            self._map = mmap.mmap(handle, size)
+            path = _path(worker)
+            self._map = make_shared(path, self._size)
             self._numbers = memoryview(self._map).cast("q")
             self._file = path
-        finally:
-            os.close(handle)
 
     def start(self, job: int) -> int:
         """Note that it runs; returns the place to give to `finish`, 0 if it got none."""

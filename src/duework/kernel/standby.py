@@ -1,36 +1,46 @@
-"""The claim that a sleeping worker leaves with the writer of its process.
+"""The claim that a sleeping worker leaves with whoever makes work.
 
-Whoever enqueues something here commits it anyway. The claim goes along in the same transaction: a job
-that an idle worker can take costs one fsync instead of two, and starts in half the time.
+Whoever enqueues something commits it anyway. The claim goes along in the same transaction: a job
+that an idle worker can take costs one fsync instead of two, and starts in half the time. In the worker's own
+process it is an errand of the writer, in others an offer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 
-from duework.db.database import Tx
 from duework.db.requests import Errand, Request
 from duework.errors import Error
-from duework.kernel.claim import Claim, NotHere, Want, admissible
+from duework.kernel.claim import Claim, Want
 from duework.kernel.engine import Engine
-
-Grab = Callable[[Tx, list[Want]], Sequence[Claim]]
+from duework.kernel.job import Claimed
+from duework.kernel.offers import Offer
+from duework.kernel.turns import Search, Turns
 
 
 class Standby:
-    """One errand at a time: left, and then taken back or answered."""
+    """One errand and one offer at a time: left, and then taken back or answered."""
 
     def __init__(
-        self, engine: Engine, grab: Grab, began: Callable[[Sequence[Claim]], None]
+        self,
+        engine: Engine,
+        turns: Turns,
+        leases: Mapping[int, int],
+        began: Callable[[Sequence[Claim]], None],
     ) -> None:
         self._engine = engine
-        self._grab = grab
+        self._turns = turns
+        # What the worker holds: by job, the fence.
+        self._leases = leases
         # Called in the loop when somebody was at it, whether or not that took anything.
         self._began = began
+        self._want: Want | None = None
+        self._offer: Offer | None = None
+        # Whether others may have claimed something for this worker and not handed it over.
+        self._owed = False
         self._errand: Errand | None = None
         # Resolved when there is an answer.
         self._answer: asyncio.Future[None] | None = None
@@ -43,14 +53,24 @@ class Standby:
         errand = self._errand
         return errand is not None and errand.begun
 
+    def open(self) -> None:
+        """From now on there may be offers to other processes."""
+        if self._engine.bell is not None:
+            self._offer = self._engine.bell.offer()
+
     def leave(self, want: Want) -> None:
         """Let whoever makes work claim it for us, from now on."""
+        self._want = want
+        # One that runs something may be kept from its loop by that; and who claims for us tells nobody
+        # who we are.
+        if self._offer is not None and self._turns.known and not self._leases:
+            self._offer.show(want)
         loop = asyncio.get_running_loop()
         self._answer = loop.create_future()
         # Not in the context of whoever answers: what starts then keeps it.
         context = copy_context()
         self._errand = Errand(
-            *(self._grab, [want]),
+            *(self._turns.grab, [want]),
             loop=loop,
             beside=self._goes_along,
             then=lambda errand: context.run(self._answered, errand),
@@ -59,49 +79,63 @@ class Standby:
 
     def take_back(self) -> None:
         """Let nobody begin with it any more."""
+        if self._offer is not None and self._offer.withdraw():
+            self._owed = True
         if self._errand is not None and self._engine.writer.errands.take_back(self._errand):
             self._errand = self._answer = None
 
-    def claim(self) -> bool:
-        """Claim at once, in the loop, after another process has rung; False if the worker should look.
-
-        Such a claim need not last and waits for no disk, and where it would have to wait for others it is
-        left to the look that follows.
-        """
-        errand, engine = self._errand, self._engine
-        if errand is None or self.closed or engine.floor is None:
-            return False
-        want = replace(errand.items[0], unsynced=True)
-        try:
-            lanes = engine.lanes.seen(engine.database)
-        except Error:
-            return False
-        if not admissible(lanes, want, engine.clock.now()):
-            return False
-        errands, ours = engine.writer.errands, False
-        try:
-            if ours := errands.take_back(errand):
-                errand.items, errand.unsynced, errand.begun = [want], True, True
-                # What has expired is left to the look, too.
-                with contextlib.suppress(NotHere):
-                    engine.writer.take_at_once(errand)
-        finally:
-            # Wherever a signal's handler raises: what is in nobody's hands, the worker waits for.
-            if ours or not (errand.begun or errand in errands.left):
-                errand.resolve()
-        return ours
+    def handed(self, message: bytes) -> None:
+        """Another process has claimed something for us."""
+        offer = self._offer
+        if offer is not None and (handed := offer.receive(message)) is not None:
+            self._began([Claim([handed.job], handed.job.at, frozenset())])
+            # Not before: what a signal's handler keeps from it is looked for.
+            offer.answer([handed.number])
+        else:
+            # Nobody waits for it any more, or it is known already.
+            self._owed = True
+            self._began([])
 
     async def answered(self) -> BaseException | None:
         """If somebody has begun with it, wait until that is over; what then went wrong here."""
-        if self._answer is None:
-            return None
-        if not self._answer.done():
-            await asyncio.wait([self._answer])
-        answer, self._answer = self._answer, None
-        return answer.exception()
+        answer = self._answer
+        if answer is not None and not answer.done():
+            await asyncio.wait([answer])
+        self._answer = None
+        if self._owed:
+            await self._find()
+        return None if answer is None else answer.exception()
+
+    async def close(self) -> None:
+        """Let nobody claim for us any more, and begin with all that others have claimed so far."""
+        self.closed = True
+        if self._offer is not None:
+            self._offer.close()
+            # Also if nobody has taken it yet: whoever is about to has the lock.
+            self._owed = True
+        await self.answered()
+
+    async def _find(self) -> None:
+        """Whoever has claimed something for us may have died before he could hand it over."""
+        self._owed = False
+        if self._want is None or self._offer is None:
+            return
+        search: Search = (self._want, self._offer)
+        try:
+            find = self._turns.find
+            [(owed, claim)] = await self._engine.writer.acall(find, [search], patience=5.0)
+        except Error:
+            # If there was something, its lease will end.
+            self._owed = not self.closed
+        else:
+            self._began([replace(claim, jobs=[job for job in claim.jobs if self._is_new(job)])])
+            self._offer.answer(owed)
+
+    def _is_new(self, job: Claimed) -> bool:
+        return self._leases.get(job.id) != job.fence
 
     def _goes_along(self, request: Request) -> bool:
-        if request.verb is not self._engine.enqueue or self.closed or not self._asleep():
+        if request.verb is not self._engine.enqueue_alone or self.closed or not self._asleep():
             return False
         now = self._engine.clock.now()
         return any(job.at <= now for job in request.items)

@@ -6,7 +6,7 @@ Everything here runs inside a transaction and is repeatable; nothing here knows 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from duework.clock import FOREVER
@@ -15,12 +15,12 @@ from duework.kernel import liveness
 from duework.kernel.admission import Note
 from duework.kernel.claim import (
     Claim,
-    NotHere,
     Verdict,
     Want,
     admissible,
     claim,
     claim_made,
+    claimed_for,
     excuse,
     marked,
     recover,
@@ -30,12 +30,17 @@ from duework.kernel.job import Ending
 from duework.kernel.lanes import Lane, Q
 from duework.kernel.ledger import started
 from duework.kernel.liveness import Process
+from duework.kernel.offers import Offer
 from duework.kernel.report import describe
 from duework.kernel.settle import settle
 from duework.kernel.steps import Hold
 
 # (job, fence, reason) of what is to be cancelled while it runs.
 Mark = tuple[int, int, str]
+# What a worker takes, and what it offers to others.
+Search = tuple[Want, Offer]
+# Which of them were taken, and what came of that.
+Found = tuple[Sequence[int], Claim]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +52,6 @@ class Turn:
     dead: tuple[int, ...] = ()
     excused: Sequence[tuple[int, int]] = ()
     progress: Sequence[tuple[Any, ...]] = ()
-
-    @property
-    def unsynced(self) -> bool:
-        """Whether a loss of power may undo it: a claim and no more, whose jobs end with the machine."""
-        more = self.endings or self.excused or self.progress or self.dead
-        return self.want is not None and self.want.unsynced and not more
-
-    def synced(self) -> Turn:
-        """The same so that it lasts."""
-        return replace(self, want=None if self.want is None else self.want.synced())
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +92,16 @@ class Turns:
         self._process = process
         self._hold = hold
         # Whether others can read in the database who holds our leases.
-        self._known = False
+        self.known = False
         # One object each, so that the writer can tell requests of the same verb.
         self.take: Callable[[Tx, list[Turn]], Sequence[TurnResult]] = self._take
         self.grab: Callable[[Tx, list[Want]], Sequence[Claim]] = self._grab
         self.farewell: Callable[[Tx, list[Turn]], Sequence[None]] = self._farewell
+        self.find: Callable[[Tx, list[Search]], Sequence[Found]] = self._find
 
     async def ask(self, turn: Turn) -> TurnResult:
         """Have the writer take it."""
-        acall = self._engine.writer.acall
-        try:
-            return (await acall(self.take, [turn], patience=None, unsynced=turn.unsynced))[0]
-        except NotHere:
-            # There is more to do than a claim.
-            return await self.ask(turn.synced())
+        return (await self._engine.writer.acall(self.take, [turn], patience=None))[0]
 
     def look(self, want: Want) -> Look:
         """Read whether there is something to claim, which is the quickest to tell, and if not the rest."""
@@ -139,14 +130,6 @@ class Turns:
             ending is not None and (ending.linked or ending.kind != "done") for ending in settled
         )
 
-    def lightly(self, want: Want, look: Look) -> Want:
-        """The same for a claim that need not last, if there is something for one: without a pace."""
-        engine = self._engine
-        if look.beside is not None or engine.floor is None or engine.registry.notes:
-            return want
-        light = replace(want, unsynced=True)
-        return light if admissible(look.lanes, light, engine.clock.now()) else want
-
     def _take(self, tx: Tx, turns: list[Turn]) -> Sequence[TurnResult]:
         return [self._take_one(tx, turn) for turn in turns]
 
@@ -169,9 +152,6 @@ class Turns:
         # With endings it is likely that there is more to come, and leases are looked for by themselves.
         beside = _beside(tx, self._process.id, leases=not turn.endings)
         lease_end = None if turn.endings else beside.lease_end or FOREVER
-        if turn.unsynced and take_over and (lease_end or FOREVER) <= now:
-            # What a recovery decides, and who reacts to it, has to last.
-            raise NotHere
         recovered = recover(
             tx,
             now=now,
@@ -182,9 +162,8 @@ class Turns:
             dead=turn.dead,
             take_over=take_over and (lease_end is None or lease_end <= now),
         )
-        # Heard in the claim, which locks paces anyway: all of them at once, in one order. What they hear
-        # has to reach the disk.
-        notes = [] if turn.unsynced else self._notes(tx, settled)
+        # Heard in the claim, which locks paces anyway: all of them at once, in one order.
+        notes = self._notes(tx, settled)
         taken = claim(
             *(tx, turn.want),
             now=now,
@@ -217,16 +196,25 @@ class Turns:
         job = claim_made(tx, want, tx.made, lane, now=now)
         return None if job is None else Claim([job], now, frozenset())
 
+    def _find(self, tx: Tx, searches: list[Search]) -> Sequence[Found]:
+        """What others have claimed for this worker and could not hand over."""
+        found: list[Found] = []
+        for want, offer in searches:
+            owed = offer.owed()
+            jobs = claimed_for(tx, want, list(owed.values()), self._engine.lanes)
+            found.append((list(owed), Claim(jobs, self._engine.clock.now(), frozenset())))
+        return found
+
     def _grab_any(self, tx: Tx, want: Want, now: int) -> Claim:
         lanes, react = self._engine.lanes, self._engine.react
-        # What a pace was told before, it has to know, if it is asked.
-        notes = [] if want.unsynced else self._notes(tx, ())
+        # What a pace was told before, it has to know.
+        notes = self._notes(tx, ())
         return claim(tx, want, now=now, lanes=lanes, react=react, notes=notes, along=True)
 
     def _after_claim(self, tx: Tx, taken: Claim) -> None:
         if taken.earlier:
             self._engine.ring_after(tx)
-        if taken.jobs and not self._known:
+        if taken.jobs and not self.known:
             tx.query(Q.worker_is, asdict(self._process))
             tx.after_commit.append(self._now_known)
 
@@ -246,12 +234,12 @@ class Turns:
         """The last turn: settle what ended, and leave no trace of this process."""
         for turn in turns:
             self._take_one(tx, turn)
-            if self._known:
+            if self.known:
                 tx.query(Q.worker_gone, {"id": self._process.id})
         return [None for _ in turns]
 
     def _now_known(self) -> None:
-        self._known = True
+        self.known = True
 
 
 def refused(ending: Ending, error: Exception) -> Ending:

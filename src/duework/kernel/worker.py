@@ -50,12 +50,12 @@ class Worker:
         self._process = liveness.this_process(self.id, engine.clock.now())
         self._hold = Hold(engine.clock, engine.steps, self.settings.lease_ms)
         self._turns = Turns(engine, self._process, self._hold)
-        self._standby = Standby(engine, self._turns.grab, self._began)
         self._wake = asyncio.Event()
         # A statement takes less time than a change of thread; one that a server runs takes more.
         self._near = engine.database.kind == "sqlite"
         self._host = WorkerHost(engine, self.id, self.ring)
         self._attempts = Attempts(engine, self.settings, self.id, self._host)
+        self._standby = Standby(engine, self._turns, self._attempts.leases, self._began)
         self._telling = Telling(engine)
         # Somebody rang: since the last claim, and since the last look for what is to be cancelled.
         self._rung = self._unheard = True
@@ -90,16 +90,6 @@ class Worker:
         if not self._standby.begun:
             self._soon(self._wake.set)
 
-    def hear_bell(self) -> None:
-        """Another process knows of work; called in the loop."""
-        self._rung = self._unheard = True
-        claimed = False
-        try:
-            claimed = self._standby.claim() or self._standby.begun
-        finally:
-            if not claimed:
-                self._wake.set()
-
     def stop(self, grace_ms: int | None = None) -> None:
         """Claim no more; finish, or hand back when the grace is over. Safe from any thread."""
         grace = self.settings.grace_ms if grace_ms is None else grace_ms
@@ -121,11 +111,12 @@ class Worker:
         self._attempts.bind(self._wake.set, self.ring, asyncio.current_task())
         self._attempts.ledger.open(self.id)
         self._alarm = Alarm(engine, self.id, self.ring, self._on_death, self._on_gone)
-        self._alarm.on_bell = self.hear_bell
+        self._alarm.on_handed = self._standby.handed
         keeper = self._keeper()
         engine.local_bells.append(self.ring)
         engine.tell(WorkerStarted(self.id, self._process.pid, len(engine.registry.names())))
         self._alarm.start()
+        self._standby.open()
         keeper.start()
         sweeper = asyncio.create_task(self._attempts.sweep_forever(self._watch_writer))
         try:
@@ -252,7 +243,7 @@ class Worker:
         if want is not None:
             self._rung = False
         try:
-            result = await self._ask(turn)
+            result = await self._turns.ask(turn)
         except Gone as error:
             self._fatal = error
         except Exception as error:  # noqa: BLE001 - a border: whatever it was, the worker lives on
@@ -261,9 +252,6 @@ class Worker:
             self._failing = None
             self._after_turn(turn, result)
         return True
-
-    async def _ask(self, turn: Turn) -> TurnResult:
-        return await self._turns.ask(turn)
 
     async def _wanted(self) -> Want | None:
         """What to claim, if it is time to look and there is something to be had."""
@@ -290,9 +278,8 @@ class Worker:
         except Error:
             return want
         self._telling.unknown(look.lanes, want)
-        if look.beside is not None and not self._worth_claiming(look.lanes, look.beside, want):
-            return None
-        return self._turns.lightly(want, look)
+        at_once = look.beside is None or self._worth_claiming(look.lanes, look.beside, want)
+        return want if at_once else None
 
     def _want(self, free: dict[str, int]) -> Want:
         registry = self.engine.registry
@@ -387,7 +374,7 @@ class Worker:
         for last in (False, True):
             turn = Turn([each])
             try:
-                result = await self._ask(turn)
+                result = await self._turns.ask(turn)
             except Unavailable:
                 self._attempts.endings.append(ending)
                 return
@@ -424,13 +411,19 @@ class Worker:
             if process.id == self.id:
                 continue
             if liveness.verdict(process) in {"dead", "rebooted"}:
-                self._dead.add(process.id)
+                self._bury(process.id)
             elif self._alarm is not None:
                 self._alarm.watch(process)
 
     def _on_death(self, worker: int) -> None:
-        self._dead.add(worker)
+        self._bury(worker)
         self.ring()
+
+    def _bury(self, worker: int) -> None:
+        """Write off its leases, next time; nobody is to claim for it until then."""
+        self._dead.add(worker)
+        if self.engine.bell is not None:
+            self.engine.bell.take_down(worker)
 
     def _on_gone(self, error: Gone) -> None:
         self._fatal = error
@@ -438,7 +431,7 @@ class Worker:
 
     async def _hand_back(self) -> int:
         """Release what still runs, without burning a retry, and settle what has ended."""
-        await self._standby.answered()
+        await self._standby.close()
         released = self._attempts.release()
         if self._fatal is None:
             turn = Turn(self._attempts.endings, excused=self._attempts.excused)

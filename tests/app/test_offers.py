@@ -1,0 +1,523 @@
+"""Jobs that another process claims for a worker that has nothing to do.
+
+Another App on the same database is as good as another process: it has its own writer, connection and bell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duework import App, Rate
+from duework.db.database import Retryable, Tx
+from duework.kernel.bell import Bell
+from duework.kernel.claim import Want
+from duework.kernel.job import Claimed, JobId, LaneName
+from duework.kernel.offers import PAYLOAD_LIMIT, SIZE, Offer, Seen
+from duework.kernel.worker import Worker
+from tests.app.test_bell import define, others
+from tests.app.test_standby import Commits, Crowd, at_rest, sleeping, until
+
+__all__ = ["others"]
+
+# Far less than a lease, also on a machine with other things to do.
+SOON = 8
+
+
+class Handing:
+    """What an App hands over, and what becomes of it."""
+
+    def __init__(self, app: App, kind: str, *, keep: bool = False) -> None:
+        self.messages: list[tuple[Seen, bytes]] = []
+        if kind == "sqlite":
+            bell = app.engine.bell
+            assert bell is not None
+            self._bell, self.hand_over = bell, bell.hand_over
+            bell.hand_over = self._noted  # type: ignore[method-assign]
+        self._keep = keep
+        self.wanted = int(kind == "sqlite")
+
+    def _noted(self, taken: Seen, message: bytes) -> None:
+        self.messages.append((taken, message))
+        if not self._keep:
+            self.hand_over(taken, message)
+
+
+@contextlib.asynccontextmanager
+async def resting(app: App, note: Any, crowd: Crowd, queues: Any = None) -> AsyncIterator[Worker]:
+    """A worker that others know, since it has worked before, and that has nothing to do."""
+    async with sleeping(app, queues) as worker:
+        before = crowd.over
+        await asyncio.to_thread(note.enqueue, 0)
+        await until(lambda: crowd.over == before + 1)
+        await at_rest(worker)
+        yield worker
+
+
+def states(app: App) -> set[tuple[str, int]]:
+    return {(job.state, job.fence) for job in app.jobs(task="note")}
+
+
+def test_a_job_starts_without_another_commit(app: App, others: App, kind: str) -> None:
+    crowd, counts, commits = Crowd(), list[int](), Commits(app)
+
+    class Counted(Crowd):
+        async def note(self, number: int) -> None:
+            counts.append(commits.count)
+            await super().note(number)
+
+    crowd = Counted()
+    note = define(app, others, crowd)
+
+    def done(wanted: int) -> bool:
+        return crowd.over == wanted
+
+    async def program() -> None:
+        async with resting(app, note, crowd) as worker:
+            for number in (1, 2):
+                commits.count = 0
+                await asyncio.to_thread(note.enqueue, number)
+                await until(partial(done, number + 1))
+                await at_rest(worker)
+
+    asyncio.run(program())
+    assert counts[1:] == ([0, 0] if kind == "sqlite" else [1, 1])
+    assert states(app) == {("done", 1)}
+
+
+def test_aenqueue_hands_over_as_well(app: App, others: App, kind: str) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    handing = Handing(others, kind)
+
+    async def program() -> None:
+        async with resting(app, note, crowd):
+            await note.aenqueue(1)
+            await until(lambda: crowd.over == 2)
+
+    asyncio.run(program())
+    assert len(handing.messages) == handing.wanted
+    assert states(app) == {("done", 1)}
+
+
+def test_a_job_that_nobody_handed_over_is_found(app: App, others: App, kind: str) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    # As if its process had been killed after the commit.
+    handing = Handing(others, kind, keep=True)
+
+    async def program() -> None:
+        async with resting(app, note, crowd):
+            await asyncio.to_thread(note.enqueue, 1)
+            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+
+    asyncio.run(program())
+    assert len(handing.messages) == handing.wanted
+    assert states(app) == {("done", 1)}
+
+
+def test_a_job_that_is_handed_over_after_it_was_found_runs_once(
+    app: App, others: App, kind: str
+) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    handing = Handing(others, kind, keep=True)
+
+    async def program() -> None:
+        async with resting(app, note, crowd) as worker:
+            await asyncio.to_thread(note.enqueue, 1)
+            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            for taken, message in handing.messages:
+                handing.hand_over(taken, message)
+                handing.hand_over(taken, message)
+            await at_rest(worker)
+            await asyncio.sleep(0.1)
+
+    asyncio.run(program())
+    assert crowd.over == 2
+    assert states(app) == {("done", 1)}
+
+
+def test_a_job_that_is_handed_over_late_runs_at_the_next_opportunity(
+    app: App, others: App, kind: str
+) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    handing = Handing(others, kind, keep=True)
+    if kind == "sqlite":
+        # Nor is it seen that it was taken: its process reads the offer, and takes it when it is withdrawn.
+        app.engine.bell.offer = blind(app.engine.bell.offer)  # type: ignore[union-attr, method-assign]
+
+    async def program() -> None:
+        async with resting(app, note, crowd) as worker:
+            await asyncio.to_thread(note.enqueue, 1)
+            worker.ring()
+            await at_rest(worker)
+            for taken, message in handing.messages:
+                handing.hand_over(taken, message)
+            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+
+    asyncio.run(program())
+    assert states(app) == {("done", 1)}
+
+
+def blind(make: Callable[[], Offer | None]) -> Callable[[], Offer | None]:
+    def made() -> Offer | None:
+        offer: Any = make()
+        offer.owed = lambda: dict(offer._late)  # noqa: SLF001 - all that is left to it
+        return offer  # type: ignore[no-any-return]
+
+    return made
+
+
+def test_an_enqueue_that_is_undone_and_done_again_runs_once(
+    app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    handing = Handing(others, kind)
+    database: Any = others.engine.database
+    commit, failed = database.commit, list[int]()
+
+    def fails_once(tx: Tx) -> None:
+        if not failed:
+            failed.append(1)
+            database.rollback()
+            raise Retryable("not now")
+        commit(tx)
+
+    async def program() -> None:
+        async with resting(app, note, crowd):
+            monkeypatch.setattr(database, "commit", fails_once)
+            await asyncio.to_thread(note.enqueue, 1)
+            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+
+    asyncio.run(program())
+    assert failed
+    # Its offer was taken by the first try, and nobody takes it twice.
+    assert handing.messages == []
+    assert states(app) == {("done", 1)}
+
+
+def test_of_two_that_are_made_at_once_one_is_handed_over(app: App, others: App, kind: str) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    handing = Handing(others, kind, keep=True)
+
+    async def program() -> None:
+        async with resting(app, note, crowd):
+            note.enqueue(1)
+            note.enqueue(2)
+            for taken, message in handing.messages:
+                handing.hand_over(taken, message)
+            await asyncio.wait_for(until(lambda: crowd.over == 3), SOON)
+
+    asyncio.run(program())
+    assert len(handing.messages) == handing.wanted
+    assert states(app) == {("done", 1)}
+
+
+@pytest.mark.parametrize(
+    "why", ["key", "serial", "delay", "queue", "limit", "pace", "size", "many", "transaction"]
+)
+def test_what_needs_more_than_a_slot_is_not_handed_over(
+    app: App, others: App, kind: str, why: str
+) -> None:
+    crowd = Crowd()
+    options: dict[str, Any] = {"limit": {"concurrency": 1}, "pace": {"pace": Rate("1000/1s")}}
+    app.queue("slow", concurrency=1)
+    plain = define(app, others, crowd)
+
+    async def more(number: int, text: str = "") -> None:
+        await crowd.note(number)
+
+    app.task(name="more", **options.get(why, {}))(more)
+    asked = others.task(name="more", **options.get(why, {}))(more)
+    using: dict[str, dict[str, Any]] = {
+        "key": {"key": "k"},
+        "serial": {"serial": "s"},
+        "delay": {"delay": "20ms"},
+        "queue": {"queue": "slow"},
+    }
+    handing = Handing(others, kind)
+
+    def enqueue() -> None:
+        if why == "many":
+            asked.enqueue_many([(1,), (2,)])
+        elif why == "transaction":
+            with others.transaction() as tx:
+                tx.enqueue(asked, 1)
+        else:
+            text = "x" * PAYLOAD_LIMIT if why == "size" else ""
+            asked.using(**using.get(why, {})).enqueue(1, text)
+
+    async def program() -> None:
+        async with resting(app, plain, crowd):
+            await asyncio.to_thread(enqueue)
+            wanted = 3 if why == "many" else 2
+            await asyncio.wait_for(until(lambda: crowd.over == wanted), SOON)
+
+    asyncio.run(program())
+    assert handing.messages == []
+
+
+def test_nothing_is_handed_over_to_a_worker_that_is_at_work(
+    app: App, others: App, kind: str
+) -> None:
+    crowd, gate = Crowd(), asyncio.Event()
+    note = define(app, others, crowd)
+
+    async def wait() -> None:
+        await gate.wait()
+
+    app.task(name="wait")(wait)
+    waits = others.task(name="wait")(wait)
+    handing = Handing(others, kind)
+
+    async def program() -> None:
+        async with resting(app, note, crowd) as worker:
+            await asyncio.to_thread(waits.enqueue)
+            await at_rest(worker)
+            await asyncio.to_thread(note.enqueue, 1)
+            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            gate.set()
+
+    asyncio.run(program())
+    # It would be kept waiting if that one kept the loop.
+    assert len(handing.messages) == handing.wanted
+
+
+def test_a_worker_serves_only_its_queues(app: App, others: App, kind: str) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    handing = Handing(others, kind)
+
+    async def program() -> None:
+        async with resting(app, note.using(queue="mine"), crowd, {"mine"}):
+            await asyncio.to_thread(note.using(queue="mine").enqueue, 1)
+            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            await asyncio.to_thread(note.enqueue, 2)
+
+    asyncio.run(program())
+    assert len(handing.messages) == handing.wanted
+    assert sorted(job.phase for job in app.jobs(task="note")) == ["done", "done", "ready"]
+
+
+def test_what_is_handed_over_to_a_worker_that_stops_is_left_to_others(
+    app: App, others: App, kind: str
+) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    handing = Handing(others, kind, keep=True)
+
+    async def program() -> None:
+        async with resting(app, note, crowd) as worker:
+            note.enqueue(1)
+            worker.stop()
+
+    asyncio.run(program())
+    assert len(handing.messages) == handing.wanted
+    assert crowd.over == 1
+    assert sorted(job.phase for job in app.jobs(task="note")) == ["done", "ready"]
+    assert app.read("select count(*) as n from duework_worker")[0].n == 0
+
+
+def test_what_is_taken_while_a_worker_stops_is_left_to_others_as_well(
+    app: App, others: App
+) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    reached, go = threading.Event(), threading.Event()
+    bell: Any = others.engine.bell
+
+    async def program() -> None:
+        async with resting(app, note, crowd) as worker:
+            if bell is not None:
+                offered = bell.offered
+                # It has seen the offer, and takes it when that was withdrawn.
+                bell.offered = lambda lane: (offered(lane), reached.set(), go.wait(10))[0]
+            else:
+                reached.set()
+            enqueued = asyncio.create_task(asyncio.to_thread(note.enqueue, 1))
+            await asyncio.to_thread(reached.wait, 10)
+            worker.stop()
+            asyncio.get_running_loop().call_later(0.1, go.set)
+        await enqueued
+
+    asyncio.run(program())
+    assert crowd.over == 1
+    assert sorted(job.phase for job in app.jobs(task="note")) == ["done", "ready"]
+    assert app.read("select count(*) as n from duework_worker")[0].n == 0
+
+
+def test_no_more_run_than_there_are_slots_however_late_one_is_handed_over(
+    url: str, others: App, kind: str
+) -> None:
+    app = App(url, concurrency=1)
+    crowd = Crowd()
+    own = app.task(name="note")(crowd.note)
+    note = others.task(name="note")(crowd.note)
+    handing = Handing(others, kind, keep=True)
+
+    async def program() -> None:
+        async with resting(app, note, crowd):
+            # Before the worker can look, it has another one.
+            note.enqueue(1)
+            await own.aenqueue(2)
+            for taken, message in handing.messages:
+                handing.hand_over(taken, message)
+            await asyncio.wait_for(until(lambda: crowd.over == 3), SOON)
+
+    asyncio.run(program())
+    assert crowd.most == 1
+    assert {job.state for job in app.jobs(task="note")} == {"done"}
+    app.close()
+
+
+def test_a_paused_queue_starts_nothing(app: App, others: App, kind: str) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    handing = Handing(others, kind)
+
+    async def program() -> None:
+        async with resting(app, note, crowd) as worker:
+            await asyncio.to_thread(app.pause, "default")
+            await at_rest(worker)
+            await asyncio.to_thread(note.enqueue, 1)
+            await asyncio.sleep(0.1)
+            assert crowd.over == 1
+            await asyncio.to_thread(app.resume, "default")
+            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+
+    asyncio.run(program())
+    assert handing.messages == []
+
+
+def test_what_is_no_job_is_overheard(app: App, others: App, kind: str) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+
+    async def program() -> None:
+        async with resting(app, note, crowd) as worker:
+            bell = others.engine.bell
+            if kind == "sqlite":
+                assert bell is not None
+                for path in list(bell._others):  # noqa: SLF001 - where it listens
+                    bell._send(path, b"")  # noqa: SLF001 - the same
+                    bell._send(path, b"no job")  # noqa: SLF001 - the same
+            await at_rest(worker)
+            await asyncio.to_thread(note.enqueue, 1)
+            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+
+    asyncio.run(program())
+
+
+# --- the file
+
+LANE = LaneName("default", "note")
+
+
+def want(tasks: int = 1, **more: Any) -> Want:
+    names = ["note", *(f"task number {number}" for number in range(1, tasks))]
+    return Want(7, 15_000, dict.fromkeys(names, "async"), {"async": 1}, **more)
+
+
+def job(number: int = 5) -> Claimed:
+    return Claimed(
+        *(JobId(number), 1, 1, "note", "{}", 0, 0, 0, 0, None, None, None, None, None),
+        queue="default",
+    )
+
+
+@pytest.fixture
+def offer(tmp_path: Path) -> Offer:
+    return Offer(tmp_path / "7.offer")
+
+
+@pytest.fixture
+def seen(offer: Offer, tmp_path: Path) -> Seen:
+    return Seen(str(tmp_path / "7.offer"))
+
+
+def test_an_offer_stands_until_it_is_taken_or_withdrawn(offer: Offer, seen: Seen) -> None:
+    assert seen.terms_for(LANE) is None
+    offer.show(want())
+    assert seen.terms_for(LANE) is not None
+    seen.take(job())
+    assert seen.terms_for(LANE) is None
+    offer.show(want())
+    assert seen.terms_for(LANE) is not None
+    offer.withdraw()
+    assert seen.terms_for(LANE) is None
+
+
+def test_what_was_taken_and_not_handed_over_is_owed_until_it_was_looked_for(
+    offer: Offer, seen: Seen
+) -> None:
+    offer.show(want())
+    assert seen.terms_for(LANE) is not None
+    message = seen.take(job(5))
+    assert offer.withdraw()
+    assert offer.owed() == {1: 5}
+    offer.answer([1])
+
+    assert offer.receive(message) is None
+    assert offer.owed() == {}
+
+
+def test_what_was_taken_as_it_was_withdrawn_is_owed_once_it_is_heard_of(
+    offer: Offer, seen: Seen
+) -> None:
+    offer.show(want())
+    assert seen.terms_for(LANE) is not None
+    assert not offer.withdraw()
+    message = seen.take(job(5))
+    offer.show(want())
+
+    assert offer.receive(message) is None
+    assert offer.owed() == {1: 5}
+
+
+def test_new_terms_are_read(offer: Offer, seen: Seen) -> None:
+    other = LaneName("default", "task number 1")
+    offer.show(want())
+    assert seen.terms_for(other) is None
+    offer.withdraw()
+    offer.show(want(2))
+    assert seen.terms_for(other) is not None
+
+
+def test_terms_that_were_written_in_part_are_none(offer: Offer, seen: Seen, tmp_path: Path) -> None:
+    offer.show(want())
+    with (tmp_path / "7.offer").open("r+b") as file:
+        file.seek(80)
+        file.write(b"?")
+
+    assert seen.terms_for(LANE) is None
+
+
+def test_more_tasks_than_fit_into_the_file_are_not_offered(offer: Offer, seen: Seen) -> None:
+    offer.show(want(SIZE // 10))
+    assert seen.terms_for(LANE) is None
+
+
+def test_a_dead_worker_is_given_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    its, ours = Bell((1, 2)), Bell((1, 2))
+    listener, offer = its.listen(7), its.offer()
+    assert listener is not None
+    assert offer is not None
+    offer.show(want())
+    assert ours.offered(LANE) is not None
+
+    Bell((1, 2)).take_down(7)
+
+    assert ours.offered(LANE) is None
+    listener.close()
