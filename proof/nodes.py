@@ -269,20 +269,21 @@ class SimBell:
     def listen(self, _: int) -> None:
         return None
 
-    def offer(self) -> Offer:
-        worker = self._node.worker
-        assert worker is not None, "one that works"
-        path = Path(f"{parse(self._world.url)[0]}-{worker.id:x}{SUFFIX}")
+    def leave(self, _: int) -> None:
+        """There is nothing to leave."""
+
+    def offer(self, worker: int) -> Offer:
+        path = Path(f"{parse(self._world.url)[0]}-{worker:x}{SUFFIX}")
         made = Offer(path)
-        self._world.offers[worker.id] = Seen(str(path))
+        self._world.offers[worker] = Seen(str(path))
         return made
 
-    def offered(self, lane: LaneName) -> tuple[Seen, Terms] | None:
+    def offered(self, lane: LaneName) -> tuple[Seen, int, Terms] | None:
         if self._world.many_hosts:
             return None
         for seen in self._world.offers.values():
-            if (terms := seen.terms_for(lane)) is not None:
-                return seen, terms
+            if (found := seen.offered(lane)) is not None:
+                return seen, *found
         return None
 
     def hand_over(self, taken: Seen, message: bytes) -> None:

@@ -238,7 +238,7 @@ class Hand:
     def _opened(self) -> Door:
         found = os.stat(self._shop.path)
         bell = Bell((found.st_dev, found.st_ino))
-        listener, offer = bell.listen(self.id), bell.offer()
+        listener, offer = bell.listen(self.id), bell.offer(self.id)
         assert listener is not None, "there is a place for it"
         assert offer is not None, "the same"
         self._door = Door(bell, listener, offer)

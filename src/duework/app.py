@@ -320,6 +320,7 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
     async def running(self, queues: set[str] | None = None) -> AsyncIterator[App]:
         """Work inside another program: `async with app.running(): …`."""
         worker = await asyncio.to_thread(self.worker, queues)
+        worker.offers = False
         inside = asyncio.current_task()
         running = asyncio.create_task(worker.run(), name="duework-worker")
 

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from duework import App, Rate
 from duework.db.database import Retryable, Tx
+from duework.kernel import standby
+from duework.kernel.attempts import Attempts
 from duework.kernel.bell import Bell
 from duework.kernel.claim import Want
 from duework.kernel.job import Claimed, JobId, LaneName
@@ -168,9 +172,9 @@ def test_a_job_that_is_handed_over_late_runs_at_the_next_opportunity(
     assert states(app) == {("done", 1)}
 
 
-def blind(make: Callable[[], Offer | None]) -> Callable[[], Offer | None]:
-    def made() -> Offer | None:
-        offer: Any = make()
+def blind(make: Callable[[int], Offer | None]) -> Callable[[int], Offer | None]:
+    def made(worker: int) -> Offer | None:
+        offer: Any = make(worker)
         offer.owed = lambda: dict(offer._late)  # noqa: SLF001 - all that is left to it
         return offer  # type: ignore[no-any-return]
 
@@ -412,11 +416,96 @@ def test_what_is_no_job_is_overheard(app: App, others: App, kind: str) -> None:
                 for path in list(bell._others):  # noqa: SLF001 - where it listens
                     bell._send(path, b"")  # noqa: SLF001 - the same
                     bell._send(path, b"no job")  # noqa: SLF001 - the same
+                    bell._send(path, b"\x92\x01\xa1\xff")  # noqa: SLF001 - the same
             await at_rest(worker)
             await asyncio.to_thread(note.enqueue, 1)
             await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
 
     asyncio.run(program())
+
+
+def test_a_worker_that_is_not_known_any_more_is_given_nothing(
+    app: App, others: App, kind: str
+) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    handing = Handing(others, kind)
+
+    async def program() -> None:
+        async with resting(app, note, crowd):
+            with others.transaction() as tx:
+                # Somebody took it for dead, and could not take its offer down.
+                tx.write("delete from duework_worker")
+            await asyncio.to_thread(note.enqueue, 1)
+            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+
+    asyncio.run(program())
+    assert handing.messages == []
+
+
+def test_a_start_that_fails_ends_the_worker_and_leaves_nothing_leased(
+    app: App, others: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    start = Attempts.start
+
+    def fails(self: Attempts, jobs: Any) -> None:
+        if any(each.payload == '{"number":1}' for each in jobs):
+            raise RuntimeError("no more threads")
+        start(self, jobs)
+
+    async def program() -> None:
+        async with resting(app, note, crowd):
+            monkeypatch.setattr(Attempts, "start", fails)
+            await asyncio.to_thread(note.enqueue, 1)
+            await asyncio.sleep(0.2)
+
+    with pytest.raises(RuntimeError, match="no more threads"):
+        asyncio.run(asyncio.wait_for(program(), SOON))
+    assert sorted(job.phase for job in app.jobs(task="note")) == ["done", "ready"]
+
+
+def test_what_is_owed_is_looked_for_again_if_it_could_not_be(
+    app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    handing = Handing(others, kind, keep=True)
+    monkeypatch.setattr(standby, "PATIENCE", 0.05)
+
+    async def program() -> None:
+        async with resting(app, note, crowd) as worker:
+            await asyncio.to_thread(note.enqueue, 1)
+            connection = app.connect()
+            if kind == "sqlite":
+                connection.set_busy_timeout(10_000)
+            connection.execute("begin immediate" if kind == "sqlite" else "begin")
+            worker.ring()
+            await asyncio.sleep(0.3)
+            connection.execute("rollback")
+            connection.close()
+            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+
+    asyncio.run(program())
+    assert len(handing.messages) == handing.wanted
+
+
+def test_a_worker_inside_another_program_offers_nothing(app: App, others: App, kind: str) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    handing = Handing(others, kind)
+
+    async def program() -> None:
+        async with app.running():
+            for number in range(3):
+                await asyncio.to_thread(note.enqueue, number)
+                await asyncio.sleep(0.1)
+            await asyncio.wait_for(until(lambda: crowd.over == 3), SOON)
+
+    asyncio.run(program())
+    # Its loop may be kept by others.
+    assert handing.messages == []
 
 
 # --- the file
@@ -447,23 +536,23 @@ def seen(offer: Offer, tmp_path: Path) -> Seen:
 
 
 def test_an_offer_stands_until_it_is_taken_or_withdrawn(offer: Offer, seen: Seen) -> None:
-    assert seen.terms_for(LANE) is None
+    assert seen.offered(LANE) is None
     offer.show(want())
-    assert seen.terms_for(LANE) is not None
-    seen.take(job())
-    assert seen.terms_for(LANE) is None
+    assert seen.offered(LANE) is not None
+    seen.take(1, job())
+    assert seen.offered(LANE) is None
     offer.show(want())
-    assert seen.terms_for(LANE) is not None
+    assert seen.offered(LANE) is not None
     offer.withdraw()
-    assert seen.terms_for(LANE) is None
+    assert seen.offered(LANE) is None
 
 
 def test_what_was_taken_and_not_handed_over_is_owed_until_it_was_looked_for(
     offer: Offer, seen: Seen
 ) -> None:
     offer.show(want())
-    assert seen.terms_for(LANE) is not None
-    message = seen.take(job(5))
+    assert seen.offered(LANE) is not None
+    message = seen.take(1, job(5))
     assert offer.withdraw()
     assert offer.owed() == {1: 5}
     offer.answer([1])
@@ -476,22 +565,55 @@ def test_what_was_taken_as_it_was_withdrawn_is_owed_once_it_is_heard_of(
     offer: Offer, seen: Seen
 ) -> None:
     offer.show(want())
-    assert seen.terms_for(LANE) is not None
+    assert seen.offered(LANE) is not None
     assert not offer.withdraw()
-    message = seen.take(job(5))
+    message = seen.take(1, job(5))
     offer.show(want())
 
     assert offer.receive(message) is None
     assert offer.owed() == {1: 5}
 
 
+def test_what_was_taken_is_owed_until_it_was_looked_for_however_many_follow(
+    offer: Offer, seen: Seen
+) -> None:
+    for number in (1, 2, 3):
+        offer.show(want())
+        assert seen.offered(LANE) is not None
+        seen.take(number, job(10 * number))
+        offer.withdraw()
+
+    assert offer.owed() == {1: 10, 2: 20, 3: 30}
+
+
+def test_limits_that_are_set_later_are_heeded(offer: Offer, seen: Seen) -> None:
+    limits: dict[str, int] = {}
+    offer.show(want(queue_limits=limits))
+    assert seen.offered(LANE) is not None
+    offer.withdraw()
+    limits["default"] = 1
+    offer.show(want(queue_limits=limits))
+
+    assert seen.offered(LANE) is None
+
+
+def test_what_cannot_be_written_takes_nothing(offer: Offer, seen: Seen) -> None:
+    offer.show(want())
+    odd: Any = msgspec.structs.replace(job(), key=object())
+
+    with pytest.raises(TypeError):
+        seen.take(1, odd)
+
+    assert seen.offered(LANE) is not None
+
+
 def test_new_terms_are_read(offer: Offer, seen: Seen) -> None:
     other = LaneName("default", "task number 1")
     offer.show(want())
-    assert seen.terms_for(other) is None
+    assert seen.offered(other) is None
     offer.withdraw()
     offer.show(want(2))
-    assert seen.terms_for(other) is not None
+    assert seen.offered(other) is not None
 
 
 def test_terms_that_were_written_in_part_are_none(offer: Offer, seen: Seen, tmp_path: Path) -> None:
@@ -500,24 +622,34 @@ def test_terms_that_were_written_in_part_are_none(offer: Offer, seen: Seen, tmp_
         file.seek(80)
         file.write(b"?")
 
-    assert seen.terms_for(LANE) is None
+    assert seen.offered(LANE) is None
 
 
 def test_more_tasks_than_fit_into_the_file_are_not_offered(offer: Offer, seen: Seen) -> None:
     offer.show(want(SIZE // 10))
-    assert seen.terms_for(LANE) is None
+    assert seen.offered(LANE) is None
 
 
-def test_a_dead_worker_is_given_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("how", ["taken down by a survivor", "not reached", "all files gone"])
+def test_a_dead_worker_is_given_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     its, ours = Bell((1, 2)), Bell((1, 2))
-    listener, offer = its.listen(7), its.offer()
+    listener, offer = its.listen(7), its.offer(7)
     assert listener is not None
     assert offer is not None
     offer.show(want())
     assert ours.offered(LANE) is not None
 
-    Bell((1, 2)).take_down(7)
+    if how == "taken down by a survivor":
+        Bell((1, 2)).take_down(7)
+    elif how == "not reached":
+        listener.close()
+    else:
+        shutil.rmtree(tmp_path)
+        ours._look_at = 0.0  # noqa: SLF001 - it looks anew
 
     assert ours.offered(LANE) is None
     listener.close()
+    ours.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -12,9 +12,10 @@ from duework.clock import FOREVER
 from duework.codec import checksum
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
-from duework.kernel import jobs, lanes
+from duework.kernel import jobs, lanes, liveness
 from duework.kernel.claim import Want, claimed_for
 from duework.kernel.job import Claimed, Ending, NewJob
+from duework.kernel.lanes import Q
 from tests.support.kernel import ME, OTHER, START, Kernel
 
 DAY = 86_400_000
@@ -433,8 +434,11 @@ def test_many_large_payloads_are_written_by_several_statements(kernel: Kernel) -
 # --- jobs that a worker holds from the start
 
 
-def claimed(kernel: Kernel, job: NewJob) -> Claimed | None:
+def claimed(kernel: Kernel, job: NewJob, *, known: bool = True) -> Claimed | None:
     def verb(tx: Tx) -> Claimed | None:
+        if known:
+            me = liveness.this_process(ME, kernel.now)
+            tx.query(Q.worker_is, asdict(me))
         ids: Any = kernel.ids
         more = {"lease_ms": 15_000, "ids": ids, "lanes": kernel.lanes, "now": kernel.now}
         return jobs.enqueue_claimed(tx, job, ME, **more)
@@ -489,6 +493,11 @@ def test_one_is_not_held_before_others_that_are_due(kernel: Kernel) -> None:
 
     assert job is not None
     assert {row.id for row in kernel.rows()} > {job.id, later.id}
+
+
+def test_one_of_a_worker_that_nobody_knows_is_not(kernel: Kernel) -> None:
+    assert claimed(kernel, kernel.new(), known=False) is None
+    assert kernel.rows() == []
 
 
 def test_one_of_a_paused_queue_is_not(kernel: Kernel) -> None:

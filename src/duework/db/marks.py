@@ -36,7 +36,7 @@ class Marks:
         self._number += 1
         self._job = None
         job = None if made is None else (made.id, made.checksum)
-        # Among other changes only one that was claimed as well: nobody takes that away meanwhile.
+        # Among other changes only one that was claimed as well, by a worker that knows of it later.
         if job is not None and changes > 1 and not connection.execute(_HELD, job).fetchone():
             job = None
         self._job = job

@@ -89,7 +89,7 @@ class Alarm:
             self._unhear()
             self._notices.close()
         if self._bell is not None:
-            self._bell.close()
+            self._bell.leave(self._worker)
         if self._listener is not None:
             self._listener.close()
         for descriptor in self._watched.values():
@@ -119,11 +119,13 @@ class Alarm:
         with contextlib.suppress(BlockingIOError):
             while (message := self._socket.recv(MESSAGE_LIMIT)) == RING:
                 rung = True
-        if message != RING:
-            # What comes after it is read by the next call.
-            self.on_handed(message)
-        if rung:
-            self._ring()
+        try:
+            if message != RING:
+                # What comes after it is read by the next call.
+                self.on_handed(message)
+        finally:
+            if rung:
+                self._ring()
 
     def _notified(self, payload: str) -> None:  # noqa: ARG002 - any word is a reason to look
         self._ring()

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 from duework.clock import monotonic
@@ -33,9 +34,10 @@ class Bell:
         with contextlib.suppress(OSError):
             self._folder = runtime_folder() / name
         self._sender: socket.socket | None = None
-        self._mine: str | None = None
+        # Where the workers of this process listen.
+        self._mine: dict[int, str] = {}
         # When the folder was last changed, and how often it was looked at since then.
-        self._seen = self._sure = 0
+        self._changed = self._sure = 0
         self._look_at = 0.0
         self._others: list[str] = []
         self._offers: dict[str, Seen] = {}
@@ -52,27 +54,30 @@ class Bell:
         except OSError:
             listener.close()
             return None
-        self._mine = path
+        self._mine[worker] = path
         return listener
 
-    def offer(self) -> Offer | None:
-        """An offer for the worker that listens; None if there can be none."""
-        if self._mine is None:
-            return None
-        with contextlib.suppress(OSError):
-            return Offer(Path(self._mine + SUFFIX))
+    def offer(self, worker: int) -> Offer | None:
+        """An offer for a worker that listens; None if there can be none."""
+        if worker in self._mine:
+            with contextlib.suppress(OSError):
+                return Offer(Path(self._mine[worker] + SUFFIX))
         return None
 
-    def close(self) -> None:
-        if self._mine is not None:
+    def leave(self, worker: int) -> None:
+        """It listens no more."""
+        if (path := self._mine.pop(worker, None)) is not None:
             with contextlib.suppress(OSError):
-                Path(self._mine).unlink()
-                Path(self._mine).parent.rmdir()
-            self._mine = None
-        if self._sender is not None:
-            self._sender.close()
-            self._sender = None
-        self._offers, self._seen = {}, 0
+                Path(path).unlink()
+                Path(path).parent.rmdir()
+
+    def close(self) -> None:
+        for worker in list(self._mine):
+            self.leave(worker)
+        sender, self._sender = self._sender, None
+        if sender is not None:
+            sender.close()
+        self._forget()
 
     def ring(self) -> None:
         """Wake every other worker of this file."""
@@ -80,12 +85,12 @@ class Bell:
         for path in self._others:
             self._send(path, RING)
 
-    def offered(self, lane: LaneName) -> tuple[Seen, Terms] | None:
+    def offered(self, lane: LaneName) -> tuple[Seen, int, Terms] | None:
         """The offer of another worker to start such a job at once; under the database's write lock."""
         self._look_for_others()
         for seen in self._offers.values():
-            if (terms := seen.terms_for(lane)) is not None:
-                return seen, terms
+            if (found := seen.offered(lane)) is not None and self._listens(seen.address):
+                return seen, *found
         return None
 
     def hand_over(self, taken: Seen, message: bytes) -> None:
@@ -98,11 +103,20 @@ class Bell:
         if self._folder is not None:
             self._clear_up(str(self._folder / f"{worker:x}"))
 
+    def _listens(self, path: str) -> bool:
+        """Whether there is somebody, and not only what he has left."""
+        return self._reached(path, lambda sender: sender.connect(path))
+
     def _send(self, path: str, message: bytes) -> bool:
-        if self._sender is None:
-            self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        return self._reached(path, lambda sender: sender.sendto(message, path))
+
+    def _reached(self, path: str, how: Callable[[socket.socket], object]) -> bool:
+        sender = self._sender
+        if sender is None:
+            sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+            self._sender = sender
         try:
-            self._sender.sendto(message, path)
+            how(sender)
         except ConnectionRefusedError:
             # Its worker was killed and could not clear up.
             self._clear_up(path)
@@ -122,16 +136,22 @@ class Bell:
         if self._folder is None or (time := monotonic()) < self._look_at:
             return
         self._look_at = time + LOOK_SECONDS
-        with contextlib.suppress(OSError):
+        try:
             changed = os.stat(self._folder).st_mtime_ns
             # Twice, since what changes in the same tick of the file system leaves the same time.
-            if changed != self._seen or self._sure < SURE:
-                self._sure = self._sure + 1 if changed == self._seen else 1
-                self._seen = changed
+            if changed != self._changed or self._sure < SURE:
+                self._sure = self._sure + 1 if changed == self._changed else 1
+                self._changed = changed
                 paths = [str(self._folder / each) for each in os.listdir(self._folder)]
                 offers = {path for path in paths if path.endswith(SUFFIX)}
-                self._others = [path for path in paths if path != self._mine and path not in offers]
+                mine = self._mine.values()
+                self._others = [path for path in paths if path not in mine and path not in offers]
                 self._offers = self._look_at_offers(offers)
+        except OSError:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._others, self._offers, self._changed = [], {}, 0
 
     def _look_at_offers(self, paths: set[str]) -> dict[str, Seen]:
         """Those of before are left as they are: another thread may use them."""

@@ -86,7 +86,7 @@ def start_by(now: int, lease_ms: int) -> int:
 
 
 class NotHere(Exception):
-    """Something has to be done that does not belong here.
+    """Something has to be done that does not belong here: whoever has asked does without.
 
     To cancel what has expired may run the user's code, which would be in the way in the transaction of
     somebody else.
@@ -369,6 +369,15 @@ def claimed_for(tx: Tx, want: Want, jobs: Sequence[int], lanes: Lanes) -> list[C
         in_time = start_by(until - want.lease_ms, want.lease_ms)
         found += _claimed([tuple(row)], lanes.name(tx, row[2]), in_time)
     return found
+
+
+def let_go(tx: Tx, worker: int, *, now: int, lanes: Lanes, react: Reaction) -> int:
+    """Hand back all that a worker holds, whether or not it knows of it: it is about to end."""
+    rows = tx.query(Q.leases_of, {"workers": [worker], "wanted": RECOVER})
+    endings = [watched(Ending(JobId(job), fence, worker, "released")) for job, fence, _, _ in rows]
+    if endings:
+        settle(tx, endings, now=now, lanes=lanes, react=react)
+    return len(endings)
 
 
 def extend(tx: Tx, leases: Sequence[tuple[int, int]], *, worker: int, until: int) -> list[JobId]:

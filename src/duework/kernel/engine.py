@@ -110,7 +110,7 @@ class Engine:
         """Enqueue it for a worker of another process that offers to start it at once."""
         if len(new.payload) > PAYLOAD_LIMIT or (offered := bell.offered(new.lane)) is None:
             return None
-        seen, terms = offered
+        seen, number, terms = offered
         job = jobs.enqueue_claimed(
             *(tx, new, terms.worker),
             lease_ms=terms.lease_ms,
@@ -120,7 +120,7 @@ class Engine:
         )
         if job is None:
             return None
-        tx.after_commit.append(partial(bell.hand_over, seen, seen.take(job)))
+        tx.after_commit.append(partial(bell.hand_over, seen, seen.take(number, job)))
         return job.id
 
     def _cancel(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:

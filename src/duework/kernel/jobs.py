@@ -58,7 +58,8 @@ def enqueue_claimed(
     row = _row(ids.draw(), lanes.number(tx, job.lane), job, now + lease_ms)
     if not tx.put_if(Q.insert_claimed, row, (worker, now, job.lane.priority)):
         return None
-    return new_claim(row, job.lane, now=now, lease_ms=lease_ms)
+    # By its own words: a caller's may be of a type that only looks like a text.
+    return new_claim(row, lanes.name(tx, row.lane), now=now, lease_ms=lease_ms)
 
 
 def _enqueue_many(

@@ -34,13 +34,14 @@ values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expir
         :after, :owner, :batch)
 
 -- name: insert_claimed
--- The same for a job that a worker holds from the start, if its lane admits any and nothing else that is due
--- may have to go first; :due is the lease's end.
+-- The same for a job that a worker holds from the start, if the worker is known, its lane admits any and
+-- nothing else that is due may have to go first; :due is the lease's end.
 insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
                          after, owner, batch, worker, fence)
 select :id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expires, :serial,
        :after, :owner, :batch, :worker, 1
 where exists (select 1 from duework_lane where id = :lane and due <= :now)
+  and exists (select 1 from duework_worker where id = :worker)
   and not exists (
       select 1 from duework_lane l
       where l.due <= :now and l.priority >= :priority

@@ -8,6 +8,7 @@ asked of it: a crash is charged to the attempts that were running, and to no oth
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import struct
@@ -33,8 +34,13 @@ def make_shared(path: Path, size: int) -> mmap.mmap:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     handle = os.open(path, flags, 0o600)
     try:
-        os.ftruncate(handle, size)
-        return mmap.mmap(handle, size)
+        # Written, since who touches a hole when there is no more memory is killed.
+        if os.write(handle, bytes(size)) == size:
+            return mmap.mmap(handle, size)
+        raise OSError(errno.ENOSPC, f"{path} does not fit")
+    except BaseException:
+        path.unlink()
+        raise
     finally:
         os.close(handle)
 

@@ -6,8 +6,7 @@ this worker holds, and hands it over by the worker's doorbell. It starts after o
 
 An offer is taken once, by whoever has the database's write lock, by writing its number and the job's id
 beside it. A worker that finds its offer taken and was handed nothing looks for that job: whoever took it may
-have died. And whoever writes off the leases of a dead worker takes its offer down before: an offer that
-stands is always of a worker that others know, and watch.
+have died. Nothing is claimed for a worker whose row is not there: others know it, and see it die.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ class Offer:
         self._map = make_shared(path, SIZE)
         self._words = memoryview(self._map)[:_HEAD].cast("Q")
         self._number = 0
-        self._want: Want | None = None
+        self._terms: Terms | None = None
         # Whether it was shown, and neither withdrawn nor answered.
         self._standing = False
         # The last ones that were answered: no job is begun twice.
@@ -86,11 +85,12 @@ class Offer:
 
     def show(self, want: Want) -> None:
         """Let others take it, from now on."""
-        if want != self._want:
-            self._want = want
-            if not self._write(_encode(_offered(want))):
-                self._want = None
+        terms = _offered(want)
+        if terms != self._terms:
+            self._terms = None
+            if not self._write(_encode(terms)):
                 return
+            self._terms = terms
         self._number += 1
         self._standing = True
         self._words[_STANDING] = self._number
@@ -99,18 +99,21 @@ class Offer:
         """Let nobody take it any more; whether somebody has, and nothing was handed over."""
         self._standing = False
         self._words[_STANDING] = 0
-        return bool(self.owed())
+        # Remembered, since the next one is taken in its place.
+        self._late |= self.owed()
+        return bool(self._late)
 
     def receive(self, message: bytes) -> Handed | None:
         """What answers the offer; None if it has to be looked for, or is known already."""
         try:
             handed = _handed.decode(message)
-        except msgspec.MsgspecError:
+        except ValueError:
+            return None
+        if not self._is_open(handed.number):
             return None
         if self._standing and handed.number == self._number:
             return handed
-        if self._is_open(handed.number):
-            self._late[handed.number] = handed.job.id
+        self._late[handed.number] = handed.job.id
         return None
 
     def owed(self) -> dict[int, int]:
@@ -119,7 +122,7 @@ class Offer:
         It is sure if whoever asks has had the database's write lock since the offer was withdrawn.
         """
         owed = dict(self._late)
-        if (taken := self._words[_TAKEN]) == self._number and self._is_open(taken):
+        if self._is_open(taken := self._words[_TAKEN]):
             owed[taken] = self._words[_JOB]
         return owed
 
@@ -136,8 +139,6 @@ class Offer:
         self._words[_STANDING] = 0
         with contextlib.suppress(OSError):
             self._path.unlink()
-            # Of the last worker.
-            self._path.parent.rmdir()
 
     def _write(self, terms: bytes) -> bool:
         if len(terms) > SIZE - _HEAD:
@@ -174,26 +175,29 @@ class Seen:
         finally:
             os.close(handle)
         self._words = memoryview(self._map)[:_HEAD].cast("Q")
-        self._number = 0
         self._edition = 0
         self._terms: Terms | None = None
 
-    def terms_for(self, lane: LaneName) -> Terms | None:
-        """If it stands, nobody has taken it, and it is about such jobs; under the database's write lock."""
+    def offered(self, lane: LaneName) -> tuple[int, Terms] | None:
+        """Its number and its terms, if it stands, nobody has taken it, and it is about such jobs.
+
+        For somebody who has the database's write lock.
+        """
         words = self._words
-        self._number = words[_STANDING]
-        if self._number in (0, words[_TAKEN]):
+        number = words[_STANDING]
+        if number in (0, words[_TAKEN]):
             return None
         if words[_EDITION] != self._edition:
             self._read()
         terms = self._terms
-        return terms if terms is not None and terms.include(lane) else None
+        return (number, terms) if terms is not None and terms.include(lane) else None
 
-    def take(self, job: Claimed) -> bytes:
+    def take(self, number: int, job: Claimed) -> bytes:
         """Nobody else takes it now; what to hand over."""
+        message = _encode(Handed(number, job))
         self._words[_JOB] = job.id
-        self._words[_TAKEN] = self._number
-        return _encode(Handed(self._number, job))
+        self._words[_TAKEN] = number
+        return message
 
     def take_down(self) -> None:
         """Its worker is dead."""
@@ -206,6 +210,6 @@ class Seen:
         terms = self._map[_HEAD : _HEAD + length]
         self._edition, self._terms = 0, None
         if crc32(terms) == self._words[_CHECKSUM]:
-            with contextlib.suppress(msgspec.MsgspecError):
+            with contextlib.suppress(ValueError):
                 self._terms = _terms.decode(terms)
                 self._edition = edition

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
-from dataclasses import replace
 
 from duework.db.requests import Errand, Request
 from duework.errors import Error
@@ -19,6 +18,9 @@ from duework.kernel.engine import Engine
 from duework.kernel.job import Claimed
 from duework.kernel.offers import Offer
 from duework.kernel.turns import Search, Turns
+
+# How long a worker waits to look for what it is owed, before it looks around.
+PATIENCE = 5.0
 
 
 class Standby:
@@ -44,6 +46,8 @@ class Standby:
         self._errand: Errand | None = None
         # Resolved when there is an answer.
         self._answer: asyncio.Future[None] | None = None
+        # What went wrong when something was begun.
+        self._failed: Exception | None = None
         # Nothing more is to be claimed, and what was is handed back.
         self.closed = False
 
@@ -53,17 +57,15 @@ class Standby:
         errand = self._errand
         return errand is not None and errand.begun
 
-    def open(self) -> None:
+    def open(self, worker: int) -> None:
         """From now on there may be offers to other processes."""
         if self._engine.bell is not None:
-            self._offer = self._engine.bell.offer()
+            self._offer = self._engine.bell.offer(worker)
 
     def leave(self, want: Want) -> None:
         """Let whoever makes work claim it for us, from now on."""
         self._want = want
-        # One that runs something may be kept from its loop by that; and who claims for us tells nobody
-        # who we are.
-        if self._offer is not None and self._turns.known and not self._leases:
+        if self._offer is not None and self._may_offer():
             self._offer.show(want)
         loop = asyncio.get_running_loop()
         self._answer = loop.create_future()
@@ -88,32 +90,30 @@ class Standby:
         """Another process has claimed something for us."""
         offer = self._offer
         if offer is not None and (handed := offer.receive(message)) is not None:
-            self._began([Claim([handed.job], handed.job.at, frozenset())])
+            self._begin([handed.job])
             # Not before: what a signal's handler keeps from it is looked for.
             offer.answer([handed.number])
         else:
             # Nobody waits for it any more, or it is known already.
             self._owed = True
-            self._began([])
+            self._begin([])
 
-    async def answered(self) -> BaseException | None:
+    async def answered(self) -> Exception | None:
         """If somebody has begun with it, wait until that is over; what then went wrong here."""
-        answer = self._answer
-        if answer is not None and not answer.done():
-            await asyncio.wait([answer])
+        if self._answer is not None and not self._answer.done():
+            await asyncio.wait([self._answer])
         self._answer = None
         if self._owed:
             await self._find()
-        return None if answer is None else answer.exception()
+        failed, self._failed = self._failed, None
+        return failed
 
-    async def close(self) -> None:
-        """Let nobody claim for us any more, and begin with all that others have claimed so far."""
+    def close(self) -> None:
+        """Let nobody claim for us any more; what was, and is not known, is handed back with the rest."""
         self.closed = True
         if self._offer is not None:
             self._offer.close()
-            # Also if nobody has taken it yet: whoever is about to has the lock.
-            self._owed = True
-        await self.answered()
+            self._offer = None
 
     async def _find(self) -> None:
         """Whoever has claimed something for us may have died before he could hand it over."""
@@ -123,16 +123,30 @@ class Standby:
         search: Search = (self._want, self._offer)
         try:
             find = self._turns.find
-            [(owed, claim)] = await self._engine.writer.acall(find, [search], patience=5.0)
+            [(owed, jobs)] = await self._engine.writer.acall(find, [search], patience=PATIENCE)
         except Error:
-            # If there was something, its lease will end.
-            self._owed = not self.closed
+            # Once more, after the next look.
+            self._owed = True
+            self._begin([])
         else:
-            self._began([replace(claim, jobs=[job for job in claim.jobs if self._is_new(job)])])
+            self._begin([job for job in jobs if self._leases.get(job.id) != job.fence])
             self._offer.answer(owed)
 
-    def _is_new(self, job: Claimed) -> bool:
-        return self._leases.get(job.id) != job.fence
+    def _begin(self, jobs: list[Claimed]) -> None:
+        """With what one process has claimed for another; the worker looks around afterwards."""
+        self._try([Claim(jobs, self._engine.clock.now(), frozenset())])
+
+    def _try(self, claims: Sequence[Claim]) -> None:
+        try:
+            self._began(claims)
+        except Exception as error:  # noqa: BLE001 - raised again, where it ends the worker
+            self._failed = error
+
+    def _may_offer(self) -> bool:
+        """One that runs something may be kept from its loop by that; and others have to know of us."""
+        if self._leases or self._owed or not self._turns.known:
+            return False
+        return self._engine.database.short() is None
 
     def _goes_along(self, request: Request) -> bool:
         if request.verb is not self._engine.enqueue_alone or self.closed or not self._asleep():
@@ -155,9 +169,5 @@ class Standby:
             return
         self._errand = None
         assert self._answer is not None, "it was left"
-        try:
-            self._began(errand.value or ())
-        except Exception as error:  # noqa: BLE001 - raised again, where it ends the worker
-            self._answer.set_exception(error)
-        else:
-            self._answer.set_result(None)
+        self._try(errand.value or ())
+        self._answer.set_result(None)

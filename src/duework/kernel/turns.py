@@ -22,11 +22,12 @@ from duework.kernel.claim import (
     claim_made,
     claimed_for,
     excuse,
+    let_go,
     marked,
     recover,
 )
 from duework.kernel.engine import Engine
-from duework.kernel.job import Ending
+from duework.kernel.job import Claimed, Ending
 from duework.kernel.lanes import Lane, Q
 from duework.kernel.ledger import started
 from duework.kernel.liveness import Process
@@ -39,8 +40,8 @@ from duework.kernel.steps import Hold
 Mark = tuple[int, int, str]
 # What a worker takes, and what it offers to others.
 Search = tuple[Want, Offer]
-# Which of them were taken, and what came of that.
-Found = tuple[Sequence[int], Claim]
+# Which offers were taken, and what came of that.
+Found = tuple[Sequence[int], list[Claimed]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,7 @@ class Turns:
         for want, offer in searches:
             owed = offer.owed()
             jobs = claimed_for(tx, want, list(owed.values()), self._engine.lanes)
-            found.append((list(owed), Claim(jobs, self._engine.clock.now(), frozenset())))
+            found.append((list(owed), jobs))
         return found
 
     def _grab_any(self, tx: Tx, want: Want, now: int) -> Claim:
@@ -232,9 +233,13 @@ class Turns:
 
     def _farewell(self, tx: Tx, turns: list[Turn]) -> Sequence[None]:
         """The last turn: settle what ended, and leave no trace of this process."""
+        engine = self._engine
         for turn in turns:
             self._take_one(tx, turn)
             if self.known:
+                now, mine = engine.clock.now(), self._process.id
+                if let_go(tx, mine, now=now, lanes=engine.lanes, react=engine.react):
+                    engine.ring_after(tx)
                 tx.query(Q.worker_gone, {"id": self._process.id})
         return [None for _ in turns]
 

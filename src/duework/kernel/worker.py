@@ -68,6 +68,8 @@ class Worker:
         self._parked = False
         self._failing: str | None = None  # Why the last turn failed, if it did.
         self._stop_at: float | None = None
+        # Whether other processes may claim for it: not in a loop that others may block.
+        self.offers = True
         self._fatal: Error | None = None
         self._alarm: Alarm | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -116,13 +118,14 @@ class Worker:
         engine.local_bells.append(self.ring)
         engine.tell(WorkerStarted(self.id, self._process.pid, len(engine.registry.names())))
         self._alarm.start()
-        self._standby.open()
+        if self.offers:
+            self._standby.open(self.id)
         keeper.start()
         sweeper = asyncio.create_task(self._attempts.sweep_forever(self._watch_writer))
         try:
             await self._work()
         finally:
-            self._standby.closed = True
+            self._standby.close()
             sweeper.cancel()
             engine.local_bells.remove(self.ring)
             self._alarm.close()
@@ -431,7 +434,7 @@ class Worker:
 
     async def _hand_back(self) -> int:
         """Release what still runs, without burning a retry, and settle what has ended."""
-        await self._standby.close()
+        await self._standby.answered()
         released = self._attempts.release()
         if self._fatal is None:
             turn = Turn(self._attempts.endings, excused=self._attempts.excused)
