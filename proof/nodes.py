@@ -222,7 +222,7 @@ class SimWriter(Writer):
 
     def call_within(self, verb: Any, items: list[Any], seconds: float) -> Sequence[Any]:
         self._check()
-        request = requested(verb, items, seconds, first=True)
+        request = requested(verb, items, seconds, essential=True)
         if self._world.hit(self._world.rate):
             self._world.fault("extension late", self._node.mark)
             loop = asyncio.get_running_loop()

@@ -215,7 +215,7 @@ class Hand:
         writer, enqueue = self._engine.writer, self._engine.enqueue_alone
         writer.errands.leave(self._errand(taken))
         new = task.using()._new_job(arguments, {}, self._engine.clock.now())
-        request = requested(enqueue, [new], self.patience, first=False)
+        request = requested(enqueue, [new], self.patience)
         writer._settle_group([request])
         request.answer()
         return taken

@@ -472,7 +472,7 @@ def test_what_is_owed_is_looked_for_again_if_it_could_not_be(
     crowd = Crowd()
     note = define(app, others, crowd)
     handing = Handing(others, kind, keep=True)
-    monkeypatch.setattr(standby, "PATIENCE", 0.05)
+    monkeypatch.setattr(standby, "FIND_SECONDS", 0.05)
 
     async def program() -> None:
         async with resting(app, note, crowd) as worker:
@@ -489,6 +489,55 @@ def test_what_is_owed_is_looked_for_again_if_it_could_not_be(
 
     asyncio.run(program())
     assert len(handing.messages) == handing.wanted
+
+
+def test_what_is_owed_is_found_on_a_full_disk_too(
+    app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+    Handing(others, kind, keep=True)
+    calls: list[int] = []
+
+    async def program() -> None:
+        async with resting(app, note, crowd) as worker:
+            await asyncio.to_thread(note.enqueue, 1)
+            monkeypatch.setattr(app.engine.database, "short", lambda: "full")
+            submit = app.engine.writer._submit  # noqa: SLF001 - how often it is asked
+            monkeypatch.setattr(
+                *(app.engine.writer, "_submit"),
+                lambda *asked, **how: (calls.append(1), submit(*asked, **how))[1],
+            )
+            worker.ring()
+            if kind == "sqlite":
+                await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            await asyncio.sleep(0.3)
+            monkeypatch.undo()
+
+    asyncio.run(program())
+    assert len(calls) < 20
+
+
+def test_an_enqueue_succeeds_where_nobody_can_be_reached(
+    app: App, others: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowd = Crowd()
+    note = define(app, others, crowd)
+
+    def no_more(*_: Any, **__: Any) -> Any:
+        raise OSError(24, "Too many open files")
+
+    async def program() -> None:
+        async with resting(app, note, crowd):
+            if (bell := others.engine.bell) is not None:
+                bell.close()
+                bell._look_at = 0.0  # noqa: SLF001 - it looks anew
+            with monkeypatch.context() as patch:
+                patch.setattr("duework.kernel.bell.socket.socket", no_more)
+                note.enqueue(1)
+            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+
+    asyncio.run(program())
 
 
 def test_a_worker_inside_another_program_offers_nothing(app: App, others: App, kind: str) -> None:

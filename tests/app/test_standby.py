@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from functools import partial
@@ -414,3 +415,35 @@ def test_what_is_made_by_one_call_keeps_its_order(url: str) -> None:
     asyncio.run(program())
     assert ran == [0, 1, 2, 3]
     app.close()
+
+
+def test_a_worker_that_is_cancelled_settles_what_it_has_done_before_it_lets_go(app: App) -> None:
+    gate, ran = asyncio.Event(), list[int]()
+
+    @app.task
+    async def note(number: int) -> None:
+        ran.append(number)
+        await gate.wait()
+
+    def slow(_: Tx, items: list[int]) -> list[int]:
+        time.sleep(0.5)
+        return items
+
+    async def program() -> None:
+        worker, running = await started(app)
+        await asyncio.to_thread(note.enqueue, 1)
+        await until(lambda: ran)
+        await at_rest(worker)
+        busy = asyncio.create_task(asyncio.to_thread(app.engine.writer.call, slow, [1]))
+        await asyncio.sleep(0.1)
+        gate.set()
+        # It is done, and its turn waits for the writer.
+        await asyncio.sleep(0.1)
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
+        await busy
+
+    asyncio.run(program())
+    assert {(job.state, job.fence) for job in app.jobs(task="note")} == {("done", 1)}
+    assert app.read("select count(*) as n from duework_worker")[0].n == 0

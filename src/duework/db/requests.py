@@ -40,10 +40,10 @@ class Errand(Request, eq=False, kw_only=True):
 
 
 def requested(
-    verb: Verb[Any, Any], items: list[Any], patience: float | None, *, first: bool = False
+    verb: Verb[Any, Any], items: list[Any], patience: float | None, *, essential: bool = False
 ) -> Request:
     deadline = None if patience is None else monotonic() + patience
-    return Request(verb, items, deadline, first or patience is None)
+    return Request(verb, items, deadline, essential or patience is None)
 
 
 def admitted(group: list[Request], short: str) -> list[Request]:

@@ -95,7 +95,7 @@ class Writer:
     ) -> Sequence[Result]:
         """Run the verb and wait for its commit. `first` goes before everything that waits."""
         self._check()
-        request = requested(verb, items, patience, first=first)
+        request = requested(verb, items, patience, essential=first)
         others = self._waiting or self._busy.locked()
         if not (others or (self.errands.left and self.errands.beside([request]))):
             try:
@@ -122,10 +122,14 @@ class Writer:
         *,
         patience: float | None = PATIENCE,
         first: bool = False,
+        essential: bool = False,
     ) -> Sequence[Result]:
-        """The same for async callers; the event loop goes on meanwhile."""
+        """The same for async callers; the event loop goes on meanwhile.
+
+        What is `first` is essential, too: it is about work that is there already, and done on a full disk.
+        """
         self._check()
-        request = requested(verb, items, patience, first=first)
+        request = requested(verb, items, patience, essential=essential or first)
         future = request.in_loop()
         self._submit(request, first=first)
         results: Sequence[Result] = await future
@@ -139,7 +143,7 @@ class Writer:
         `Unavailable` does not mean here that it will not happen, only that nobody waits for it.
         """
         self._check()
-        request = requested(verb, items, seconds, first=True)
+        request = requested(verb, items, seconds, essential=True)
         request.done = threading.Event()
         self._submit(request, first=True)
         if not request.done.wait(seconds):

@@ -111,11 +111,11 @@ class Bell:
         return self._reached(path, lambda sender: sender.sendto(message, path))
 
     def _reached(self, path: str, how: Callable[[socket.socket], object]) -> bool:
-        sender = self._sender
-        if sender is None:
-            sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-            self._sender = sender
         try:
+            sender = self._sender
+            if sender is None:
+                sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+                self._sender = sender
             how(sender)
         except ConnectionRefusedError:
             # Its worker was killed and could not clear up.

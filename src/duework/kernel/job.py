@@ -134,7 +134,7 @@ class Claimed(msgspec.Struct, frozen=True):
     queue: str = ""
     priority: int = 0
     alone: bool = False
-    # An attempt that has not started by then has lost the place that its pace gave it.
+    # An attempt that has not started by then comes too late for its pace, or for a lease that others got it.
     start_by: int = FOREVER
 
 

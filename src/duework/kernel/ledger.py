@@ -38,7 +38,7 @@ def make_shared(path: Path, size: int) -> mmap.mmap:
         if os.write(handle, bytes(size)) == size:
             return mmap.mmap(handle, size)
         raise OSError(errno.ENOSPC, f"{path} does not fit")
-    except BaseException:
+    except OSError:
         path.unlink()
         raise
     finally:

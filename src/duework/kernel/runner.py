@@ -28,7 +28,7 @@ _PERMANENT, _OVER = Told("permanent"), Told("over")
 
 
 class TooLate(Exception):
-    """Its pace admitted it for a time that is over; it has not started."""
+    """It was to start by a time that is over, for its pace or for its lease."""
 
 
 class Broken(Exception):

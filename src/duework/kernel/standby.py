@@ -19,8 +19,8 @@ from duework.kernel.job import Claimed
 from duework.kernel.offers import Offer
 from duework.kernel.turns import Search, Turns
 
-# How long a worker waits to look for what it is owed, before it looks around.
-PATIENCE = 5.0
+# How long a worker waits to look for what it is owed, and when it tries again.
+FIND_SECONDS, AGAIN_SECONDS = 5.0, 0.5
 
 
 class Standby:
@@ -122,11 +122,14 @@ class Standby:
             return
         search: Search = (self._want, self._offer)
         try:
-            find = self._turns.find
-            [(owed, jobs)] = await self._engine.writer.acall(find, [search], patience=PATIENCE)
+            find, patience = self._turns.find, FIND_SECONDS
+            # First, as all that is about work which is there already, also on a full disk.
+            [(owed, jobs)] = await self._engine.writer.acall(
+                find, [search], patience=patience, first=True
+            )
         except Error:
-            # Once more, after the next look.
             self._owed = True
+            await asyncio.sleep(AGAIN_SECONDS)
             self._begin([])
         else:
             self._begin([job for job in jobs if self._leases.get(job.id) != job.fence])

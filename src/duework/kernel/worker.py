@@ -440,7 +440,8 @@ class Worker:
             turn = Turn(self._attempts.endings, excused=self._attempts.excused)
             farewell = self._turns.farewell
             with contextlib.suppress(Error):
-                await self.engine.writer.acall(farewell, [turn], patience=5.0, first=True)
+                # Not first: a turn that nobody waits for any more, if this was cancelled, is before it.
+                await self.engine.writer.acall(farewell, [turn], patience=5.0, essential=True)
         if released:
             self.engine.ring()
         return released
