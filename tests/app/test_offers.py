@@ -304,9 +304,10 @@ def test_a_worker_serves_only_its_queues(app: App, others: App, kind: str) -> No
     handing = Handing(others, kind)
 
     async def program() -> None:
-        async with resting(app, note.using(queue="mine"), crowd, {"mine"}):
+        async with resting(app, note.using(queue="mine"), crowd, {"mine"}) as worker:
             await asyncio.to_thread(note.using(queue="mine").enqueue, 1)
             await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            await at_rest(worker)
             await asyncio.to_thread(note.enqueue, 2)
 
     asyncio.run(program())
@@ -668,7 +669,8 @@ def test_new_terms_are_read(offer: Offer, seen: Seen) -> None:
 def test_terms_that_were_written_in_part_are_none(offer: Offer, seen: Seen, tmp_path: Path) -> None:
     offer.show(want())
     with (tmp_path / "7.offer").open("r+b") as file:
-        file.seek(80)
+        # As if they were those of another checksum.
+        file.seek(40)
         file.write(b"?")
 
     assert seen.offered(LANE) is None
@@ -693,6 +695,7 @@ def test_a_dead_worker_is_given_nothing(
 
     if how == "taken down by a survivor":
         Bell((1, 2)).take_down(7)
+        assert list(tmp_path.rglob("7*")) == []
     elif how == "not reached":
         listener.close()
     else:
