@@ -53,6 +53,11 @@ class Handing:
         if not self._keep:
             self.hand_over(taken, message)
 
+    def deliver(self, times: int = 1) -> None:
+        """Hand over what was kept, however late."""
+        for taken, message in self.messages * times:
+            self.hand_over(taken, message)
+
 
 @contextlib.asynccontextmanager
 async def resting(app: App, note: Any, crowd: Crowd, queues: Any = None) -> AsyncIterator[Worker]:
@@ -63,6 +68,22 @@ async def resting(app: App, note: Any, crowd: Crowd, queues: Any = None) -> Asyn
         await until(lambda: crowd.over == before + 1)
         await at_rest(worker)
         yield worker
+
+
+@pytest.fixture
+def crowd() -> Crowd:
+    return Crowd()
+
+
+@pytest.fixture
+def note(app: App, others: App, crowd: Crowd) -> Any:
+    """The task as the others know it."""
+    return define(app, others, crowd)
+
+
+async def ran(crowd: Crowd, count: int) -> None:
+    """Until so many have, soon."""
+    await asyncio.wait_for(until(lambda: crowd.over == count), SOON)
 
 
 def states(app: App) -> set[tuple[str, int]]:
@@ -96,9 +117,9 @@ def test_a_job_starts_without_another_commit(app: App, others: App, kind: str) -
     assert states(app) == {("done", 1)}
 
 
-def test_aenqueue_hands_over_as_well(app: App, others: App, kind: str) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
+def test_aenqueue_hands_over_as_well(
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
+) -> None:
     handing = Handing(others, kind)
 
     async def program() -> None:
@@ -111,16 +132,16 @@ def test_aenqueue_hands_over_as_well(app: App, others: App, kind: str) -> None:
     assert states(app) == {("done", 1)}
 
 
-def test_a_job_that_nobody_handed_over_is_found(app: App, others: App, kind: str) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
+def test_a_job_that_nobody_handed_over_is_found(
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
+) -> None:
     # As if its process had been killed after the commit.
     handing = Handing(others, kind, keep=True)
 
     async def program() -> None:
         async with resting(app, note, crowd):
             await asyncio.to_thread(note.enqueue, 1)
-            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            await ran(crowd, 2)
 
     asyncio.run(program())
     assert len(handing.messages) == handing.wanted
@@ -128,19 +149,15 @@ def test_a_job_that_nobody_handed_over_is_found(app: App, others: App, kind: str
 
 
 def test_a_job_that_is_handed_over_after_it_was_found_runs_once(
-    app: App, others: App, kind: str
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
 ) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
     handing = Handing(others, kind, keep=True)
 
     async def program() -> None:
         async with resting(app, note, crowd) as worker:
             await asyncio.to_thread(note.enqueue, 1)
-            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
-            for taken, message in handing.messages:
-                handing.hand_over(taken, message)
-                handing.hand_over(taken, message)
+            await ran(crowd, 2)
+            handing.deliver(times=2)
             await at_rest(worker)
             await asyncio.sleep(0.1)
 
@@ -150,10 +167,8 @@ def test_a_job_that_is_handed_over_after_it_was_found_runs_once(
 
 
 def test_a_job_that_is_handed_over_late_runs_at_the_next_opportunity(
-    app: App, others: App, kind: str
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
 ) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
     handing = Handing(others, kind, keep=True)
     if kind == "sqlite":
         # Nor is it seen that it was taken: its process reads the offer, and takes it when it is withdrawn.
@@ -164,9 +179,8 @@ def test_a_job_that_is_handed_over_late_runs_at_the_next_opportunity(
             await asyncio.to_thread(note.enqueue, 1)
             worker.ring()
             await at_rest(worker)
-            for taken, message in handing.messages:
-                handing.hand_over(taken, message)
-            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            handing.deliver()
+            await ran(crowd, 2)
 
     asyncio.run(program())
     assert states(app) == {("done", 1)}
@@ -182,10 +196,8 @@ def blind(make: Callable[[int], Offer | None]) -> Callable[[int], Offer | None]:
 
 
 def test_an_enqueue_that_is_undone_and_done_again_runs_once(
-    app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch
+    app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch, crowd: Crowd, note: Any
 ) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
     handing = Handing(others, kind)
     database: Any = others.engine.database
     commit, failed = database.commit, list[int]()
@@ -201,7 +213,7 @@ def test_an_enqueue_that_is_undone_and_done_again_runs_once(
         async with resting(app, note, crowd):
             monkeypatch.setattr(database, "commit", fails_once)
             await asyncio.to_thread(note.enqueue, 1)
-            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            await ran(crowd, 2)
 
     asyncio.run(program())
     assert failed
@@ -210,18 +222,17 @@ def test_an_enqueue_that_is_undone_and_done_again_runs_once(
     assert states(app) == {("done", 1)}
 
 
-def test_of_two_that_are_made_at_once_one_is_handed_over(app: App, others: App, kind: str) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
+def test_of_two_that_are_made_at_once_one_is_handed_over(
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
+) -> None:
     handing = Handing(others, kind, keep=True)
 
     async def program() -> None:
         async with resting(app, note, crowd):
             note.enqueue(1)
             note.enqueue(2)
-            for taken, message in handing.messages:
-                handing.hand_over(taken, message)
-            await asyncio.wait_for(until(lambda: crowd.over == 3), SOON)
+            handing.deliver()
+            await ran(crowd, 3)
 
     asyncio.run(program())
     assert len(handing.messages) == handing.wanted
@@ -266,7 +277,7 @@ def test_what_needs_more_than_a_slot_is_not_handed_over(
         async with resting(app, plain, crowd):
             await asyncio.to_thread(enqueue)
             wanted = 3 if why == "many" else 2
-            await asyncio.wait_for(until(lambda: crowd.over == wanted), SOON)
+            await ran(crowd, wanted)
 
     asyncio.run(program())
     assert handing.messages == []
@@ -290,7 +301,7 @@ def test_nothing_is_handed_over_to_a_worker_that_is_at_work(
             await asyncio.to_thread(waits.enqueue)
             await at_rest(worker)
             await asyncio.to_thread(note.enqueue, 1)
-            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            await ran(crowd, 2)
             gate.set()
 
     asyncio.run(program())
@@ -298,15 +309,15 @@ def test_nothing_is_handed_over_to_a_worker_that_is_at_work(
     assert len(handing.messages) == handing.wanted
 
 
-def test_a_worker_serves_only_its_queues(app: App, others: App, kind: str) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
+def test_a_worker_serves_only_its_queues(
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
+) -> None:
     handing = Handing(others, kind)
 
     async def program() -> None:
         async with resting(app, note.using(queue="mine"), crowd, {"mine"}) as worker:
             await asyncio.to_thread(note.using(queue="mine").enqueue, 1)
-            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            await ran(crowd, 2)
             await at_rest(worker)
             await asyncio.to_thread(note.enqueue, 2)
 
@@ -316,10 +327,8 @@ def test_a_worker_serves_only_its_queues(app: App, others: App, kind: str) -> No
 
 
 def test_what_is_handed_over_to_a_worker_that_stops_is_left_to_others(
-    app: App, others: App, kind: str
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
 ) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
     handing = Handing(others, kind, keep=True)
 
     async def program() -> None:
@@ -335,10 +344,8 @@ def test_what_is_handed_over_to_a_worker_that_stops_is_left_to_others(
 
 
 def test_what_is_taken_while_a_worker_stops_is_left_to_others_as_well(
-    app: App, others: App
+    app: App, others: App, crowd: Crowd, note: Any
 ) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
     reached, go = threading.Event(), threading.Event()
     bell: Any = others.engine.bell
 
@@ -376,9 +383,8 @@ def test_no_more_run_than_there_are_slots_however_late_one_is_handed_over(
             # Before the worker can look, it has another one.
             note.enqueue(1)
             await own.aenqueue(2)
-            for taken, message in handing.messages:
-                handing.hand_over(taken, message)
-            await asyncio.wait_for(until(lambda: crowd.over == 3), SOON)
+            handing.deliver()
+            await ran(crowd, 3)
 
     asyncio.run(program())
     assert crowd.most == 1
@@ -386,9 +392,9 @@ def test_no_more_run_than_there_are_slots_however_late_one_is_handed_over(
     app.close()
 
 
-def test_a_paused_queue_starts_nothing(app: App, others: App, kind: str) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
+def test_a_paused_queue_starts_nothing(
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
+) -> None:
     handing = Handing(others, kind)
 
     async def program() -> None:
@@ -399,15 +405,15 @@ def test_a_paused_queue_starts_nothing(app: App, others: App, kind: str) -> None
             await asyncio.sleep(0.1)
             assert crowd.over == 1
             await asyncio.to_thread(app.resume, "default")
-            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            await ran(crowd, 2)
 
     asyncio.run(program())
     assert handing.messages == []
 
 
-def test_what_is_no_job_is_overheard(app: App, others: App, kind: str) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
+def test_what_is_no_job_is_overheard(
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
+) -> None:
 
     async def program() -> None:
         async with resting(app, note, crowd) as worker:
@@ -420,16 +426,14 @@ def test_what_is_no_job_is_overheard(app: App, others: App, kind: str) -> None:
                     bell._send(path, b"\x92\x01\xa1\xff")  # noqa: SLF001 - the same
             await at_rest(worker)
             await asyncio.to_thread(note.enqueue, 1)
-            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            await ran(crowd, 2)
 
     asyncio.run(program())
 
 
 def test_a_worker_that_is_not_known_any_more_is_given_nothing(
-    app: App, others: App, kind: str
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
 ) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
     handing = Handing(others, kind)
 
     async def program() -> None:
@@ -438,17 +442,15 @@ def test_a_worker_that_is_not_known_any_more_is_given_nothing(
                 # Somebody took it for dead, and could not take its offer down.
                 tx.write("delete from duework_worker")
             await asyncio.to_thread(note.enqueue, 1)
-            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            await ran(crowd, 2)
 
     asyncio.run(program())
     assert handing.messages == []
 
 
 def test_a_start_that_fails_ends_the_worker_and_leaves_nothing_leased(
-    app: App, others: App, monkeypatch: pytest.MonkeyPatch
+    app: App, monkeypatch: pytest.MonkeyPatch, crowd: Crowd, note: Any
 ) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
     start = Attempts.start
 
     def fails(self: Attempts, jobs: Any) -> None:
@@ -468,10 +470,8 @@ def test_a_start_that_fails_ends_the_worker_and_leaves_nothing_leased(
 
 
 def test_what_is_owed_is_looked_for_again_if_it_could_not_be(
-    app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch
+    app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch, crowd: Crowd, note: Any
 ) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
     handing = Handing(others, kind, keep=True)
     monkeypatch.setattr(standby, "FIND_SECONDS", 0.05)
 
@@ -486,17 +486,15 @@ def test_what_is_owed_is_looked_for_again_if_it_could_not_be(
             await asyncio.sleep(0.3)
             connection.execute("rollback")
             connection.close()
-            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            await ran(crowd, 2)
 
     asyncio.run(program())
     assert len(handing.messages) == handing.wanted
 
 
 def test_what_is_owed_is_found_on_a_full_disk_too(
-    app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch
+    app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch, crowd: Crowd, note: Any
 ) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
     Handing(others, kind, keep=True)
     calls: list[int] = []
 
@@ -511,7 +509,7 @@ def test_what_is_owed_is_found_on_a_full_disk_too(
             )
             worker.ring()
             if kind == "sqlite":
-                await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+                await ran(crowd, 2)
             await asyncio.sleep(0.3)
             monkeypatch.undo()
 
@@ -520,10 +518,8 @@ def test_what_is_owed_is_found_on_a_full_disk_too(
 
 
 def test_an_enqueue_succeeds_where_nobody_can_be_reached(
-    app: App, others: App, monkeypatch: pytest.MonkeyPatch
+    app: App, others: App, monkeypatch: pytest.MonkeyPatch, crowd: Crowd, note: Any
 ) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
 
     def no_more(*_: Any, **__: Any) -> Any:
         raise OSError(24, "Too many open files")
@@ -536,14 +532,14 @@ def test_an_enqueue_succeeds_where_nobody_can_be_reached(
             with monkeypatch.context() as patch:
                 patch.setattr("duework.kernel.bell.socket.socket", no_more)
                 note.enqueue(1)
-            await asyncio.wait_for(until(lambda: crowd.over == 2), SOON)
+            await ran(crowd, 2)
 
     asyncio.run(program())
 
 
-def test_a_worker_inside_another_program_offers_nothing(app: App, others: App, kind: str) -> None:
-    crowd = Crowd()
-    note = define(app, others, crowd)
+def test_a_worker_inside_another_program_offers_nothing(
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
+) -> None:
     handing = Handing(others, kind)
 
     async def program() -> None:
@@ -551,7 +547,7 @@ def test_a_worker_inside_another_program_offers_nothing(app: App, others: App, k
             for number in range(3):
                 await asyncio.to_thread(note.enqueue, number)
                 await asyncio.sleep(0.1)
-            await asyncio.wait_for(until(lambda: crowd.over == 3), SOON)
+            await ran(crowd, 3)
 
     asyncio.run(program())
     # Its loop may be kept by others.
@@ -603,7 +599,7 @@ def test_what_was_taken_and_not_handed_over_is_owed_until_it_was_looked_for(
     offer.show(want())
     assert seen.offered(LANE) is not None
     message = seen.take(1, job(5))
-    assert offer.withdraw()
+    offer.withdraw()
     assert offer.owed() == {1: 5}
     offer.answer([1])
 
@@ -616,7 +612,8 @@ def test_what_was_taken_as_it_was_withdrawn_is_owed_once_it_is_heard_of(
 ) -> None:
     offer.show(want())
     assert seen.offered(LANE) is not None
-    assert not offer.withdraw()
+    offer.withdraw()
+    assert offer.owed() == {}
     message = seen.take(1, job(5))
     offer.show(want())
 

@@ -21,6 +21,7 @@ from duework.kernel.offers import SUFFIX, Offer, Seen, Terms
 
 # How soon a new worker is heard of; until then it looks for itself.
 LOOK_SECONDS = 0.05
+# How often the folder is looked at after a change.
 SURE = 2
 RING = b"1"
 
@@ -117,14 +118,12 @@ class Bell:
                 sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
                 self._sender = sender
             how(sender)
-        except ConnectionRefusedError:
-            # Its worker was killed and could not clear up.
-            self._clear_up(path)
-        except OSError:
+        except OSError as error:
+            if isinstance(error, ConnectionRefusedError):
+                # Its worker was killed and could not clear up.
+                self._clear_up(path)
             return False
-        else:
-            return True
-        return False
+        return True
 
     def _clear_up(self, path: str) -> None:
         with contextlib.suppress(OSError, ValueError):

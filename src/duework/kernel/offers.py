@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from zlib import crc32
@@ -76,11 +75,11 @@ class Offer:
         self._words = memoryview(self._map)[:_HEAD].cast("Q")
         self._number = 0
         self._terms: Terms | None = None
-        # Whether it was shown, and neither withdrawn nor answered.
+        # Whether it was shown, and not withdrawn.
         self._standing = False
-        # The last ones that were answered: no job is begun twice.
-        self._answered: deque[int] = deque([0], maxlen=REMEMBERED)
-        # Jobs that were handed over when nobody waited for them any more, by the number of the offer.
+        # The last ones that were answered, in order: no job is begun twice.
+        self._answered: dict[int, None] = {0: None}
+        # Jobs that were not handed over while somebody waited for them, by the number of the offer.
         self._late: dict[int, int] = {}
 
     def show(self, want: Want) -> None:
@@ -95,13 +94,12 @@ class Offer:
         self._standing = True
         self._words[_STANDING] = self._number
 
-    def withdraw(self) -> bool:
-        """Let nobody take it any more; whether somebody has, and nothing was handed over."""
+    def withdraw(self) -> None:
+        """Let nobody take it any more."""
         self._standing = False
         self._words[_STANDING] = 0
         # Remembered, since the next one is taken in its place.
-        self._late |= self.owed()
-        return bool(self._late)
+        self._late = self.owed()
 
     def receive(self, message: bytes) -> Handed | None:
         """What answers the offer; None if it has to be looked for, or is known already."""
@@ -129,11 +127,13 @@ class Offer:
     def answer(self, numbers: Iterable[int]) -> None:
         """What these brought was begun, or was looked for."""
         for number in numbers:
-            self._answered.append(number)
+            self._answered[number] = None
             self._late.pop(number, None)
+        while len(self._answered) > REMEMBERED:
+            del self._answered[next(iter(self._answered))]
 
     def _is_open(self, number: int) -> bool:
-        return number >= self._answered[0] and number not in self._answered
+        return number not in self._answered and number > next(iter(self._answered))
 
     def close(self) -> None:
         self._words[_STANDING] = 0

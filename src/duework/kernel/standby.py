@@ -17,7 +17,7 @@ from duework.kernel.claim import Claim, Want
 from duework.kernel.engine import Engine
 from duework.kernel.job import Claimed
 from duework.kernel.offers import Offer
-from duework.kernel.turns import Search, Turns
+from duework.kernel.turns import Turns
 
 # How long a worker waits to look for what it is owed, and when it tries again.
 FIND_SECONDS, AGAIN_SECONDS = 5.0, 0.5
@@ -41,8 +41,6 @@ class Standby:
         self._began = began
         self._want: Want | None = None
         self._offer: Offer | None = None
-        # Whether others may have claimed something for this worker and not handed it over.
-        self._owed = False
         self._errand: Errand | None = None
         # Resolved when there is an answer.
         self._answer: asyncio.Future[None] | None = None
@@ -65,7 +63,7 @@ class Standby:
     def leave(self, want: Want) -> None:
         """Let whoever makes work claim it for us, from now on."""
         self._want = want
-        if self._offer is not None and self._may_offer():
+        if self._offer is not None and self._may_show(self._offer):
             self._offer.show(want)
         loop = asyncio.get_running_loop()
         self._answer = loop.create_future()
@@ -81,8 +79,8 @@ class Standby:
 
     def take_back(self) -> None:
         """Let nobody begin with it any more."""
-        if self._offer is not None and self._offer.withdraw():
-            self._owed = True
+        if self._offer is not None:
+            self._offer.withdraw()
         if self._errand is not None and self._engine.writer.errands.take_back(self._errand):
             self._errand = self._answer = None
 
@@ -94,8 +92,7 @@ class Standby:
             # Not before: what a signal's handler keeps from it is looked for.
             offer.answer([handed.number])
         else:
-            # Nobody waits for it any more, or it is known already.
-            self._owed = True
+            # Nobody waits for it any more: it is looked for, if it is not known already.
             self._begin([])
 
     async def answered(self) -> Exception | None:
@@ -103,8 +100,8 @@ class Standby:
         if self._answer is not None and not self._answer.done():
             await asyncio.wait([self._answer])
         self._answer = None
-        if self._owed:
-            await self._find()
+        if self._offer is not None and self._want is not None and self._offer.owed():
+            await self._find(self._want, self._offer)
         failed, self._failed = self._failed, None
         return failed
 
@@ -115,25 +112,20 @@ class Standby:
             self._offer.close()
             self._offer = None
 
-    async def _find(self) -> None:
+    async def _find(self, want: Want, offer: Offer) -> None:
         """Whoever has claimed something for us may have died before he could hand it over."""
-        self._owed = False
-        if self._want is None or self._offer is None:
-            return
-        search: Search = (self._want, self._offer)
+        acall, search = self._engine.writer.acall, [(want, offer)]
         try:
-            find, patience = self._turns.find, FIND_SECONDS
             # First, as all that is about work which is there already, also on a full disk.
-            [(owed, jobs)] = await self._engine.writer.acall(
-                find, [search], patience=patience, first=True
-            )
+            found = await acall(self._turns.find, search, patience=FIND_SECONDS, first=True)
         except Error:
-            self._owed = True
+            # It is still owed.
             await asyncio.sleep(AGAIN_SECONDS)
             self._begin([])
         else:
+            owed, jobs = found[0]
             self._begin([job for job in jobs if self._leases.get(job.id) != job.fence])
-            self._offer.answer(owed)
+            offer.answer(owed)
 
     def _begin(self, jobs: list[Claimed]) -> None:
         """With what one process has claimed for another; the worker looks around afterwards."""
@@ -145,9 +137,9 @@ class Standby:
         except Exception as error:  # noqa: BLE001 - raised again, where it ends the worker
             self._failed = error
 
-    def _may_offer(self) -> bool:
+    def _may_show(self, offer: Offer) -> bool:
         """One that runs something may be kept from its loop by that; and others have to know of us."""
-        if self._leases or self._owed or not self._turns.known:
+        if self._leases or not self._turns.known or offer.owed():
             return False
         return self._engine.database.short() is None
 

@@ -281,8 +281,8 @@ class Worker:
         except Error:
             return want
         self._telling.unknown(look.lanes, want)
-        at_once = look.beside is None or self._worth_claiming(look.lanes, look.beside, want)
-        return want if at_once else None
+        worth = look.beside is None or self._worth_claiming(look.lanes, look.beside, want)
+        return want if worth else None
 
     def _want(self, free: dict[str, int]) -> Want:
         registry = self.engine.registry
