@@ -286,7 +286,15 @@ class SimBell:
                 return seen, *found
         return None
 
+    def announce(self, taken: Seen, message: bytes) -> None:
+        self._tell(taken, message)
+
     def hand_over(self, taken: Seen, message: bytes) -> None:
+        if self._tell(taken, message):
+            self._world.handed += 1
+
+    def _tell(self, taken: Seen, message: bytes) -> bool:
+        """By the way of a datagram: later, perhaps never, and not always in order."""
         for node in self._world.nodes:
             worker = node.worker
             if worker is None or self._world.offers.get(worker.id) is not taken:
@@ -294,11 +302,12 @@ class SimBell:
             if not node.alive or self._world.hit(self._world.lost_bells):
                 # Also as if this node had ended right after its commit.
                 self._world.say(f"nothing handed over to {node.mark}")
-                return
-            self._world.handed += 1
+                return False
             delay = self._world.rng.expovariate(500)
             handed = worker._standby.handed
             self._world.loop.call_later(delay, handed, message, context=node.context)
+            return True
+        return False
 
     def take_down(self, worker: int) -> None:
         if (seen := self._world.offers.pop(worker, None)) is not None:

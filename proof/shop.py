@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import Any, NamedTuple, cast
 
 from duework import App, Run
@@ -229,11 +228,13 @@ class Hand:
         # However long it is since it has looked for others.
         engine.bell._look_at = 0.0
         task.enqueue(*arguments)
-        handed = door.offer.receive(door.listener.recv(MESSAGE_LIMIT))
-        if handed is None:
-            return []
-        door.offer.answer([handed.number])
-        return [handed.job]
+        # It is announced, and then handed over; or rung for.
+        while (received := door.offer.receive(door.listener.recv(MESSAGE_LIMIT))) is not None:
+            job, number = received
+            if number is not None:
+                door.offer.answer([number])
+                return [job]
+        return []
 
     def _opened(self) -> Door:
         found = os.stat(self._shop.path)
@@ -260,7 +261,7 @@ class Hand:
         """Run one job, as a pool would, and say how it ended."""
         self.started(job.id, job.fence)
         now = self._engine.clock.now()
-        attempt = self._runner.prepare(job, now=now, monotonic=monotonic())
+        attempt = self._runner.prepare(job, now)
         if isinstance(attempt, Ending):
             return attempt
         place = self._ledger.start(job.id)

@@ -202,6 +202,8 @@ class ArgumentCodec:
         self._parameters = parameters
         self._what = f"payload of {self.name}"
         self._simple = all(hints.get(name) in _SIMPLE for name in self._names)
+        # What arguments are that need no other look.
+        self._types = [hints.get(name) for name in self._names] if self._simple else None
 
     def encode(self, args: Sequence[object], kwargs: Mapping[str, object]) -> str:
         """The payload of a call; typed errors name the argument that does not fit."""
@@ -212,16 +214,20 @@ class ArgumentCodec:
                 bound = self._signature.bind(*args, **kwargs).arguments
             except TypeError as error:
                 raise InvalidArguments(f"{self.name}: {error}") from None
-        try:
-            # The values themselves: in JSON bytes, times and ids look like any text.
-            msgspec.convert(bound, self._struct, dec_hook=_accept_other)
-        except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
-            raise self._misfit(error) from None
+        if list(map(type, bound.values())) != self._types:
+            self._check(bound)
         text = encode(bound, self.limit, self._what)
         if not self._simple:
             # What a type of one's own becomes in JSON may not be what it is read from.
             self._decode(text)
         return text
+
+    def _check(self, bound: Mapping[str, object]) -> None:
+        try:
+            # The values themselves: in JSON bytes, times and ids look like any text.
+            msgspec.convert(bound, self._struct, dec_hook=_accept_other)
+        except Exception as error:  # noqa: BLE001 - a model's own code may raise anything
+            raise self._misfit(error) from None
 
     def encode_many(self, calls: Iterable[Sequence[object]]) -> Iterator[str]:
         """The payloads of many calls, in order; the first that does not fit raises.

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from duework import App
+from duework.kernel.coroutines import Coroutines
 from duework.testing import Harness
 from tests.support.working import eventually, working
 
@@ -129,3 +135,209 @@ def test_many_jobs_that_never_wait_leave_the_loop_to_others(app: App) -> None:
         eventually(lambda: len(ran) == 100)
 
     assert beats[0] < 100
+
+
+# --- started before whoever brings it goes on
+
+
+class Pool:
+    """Coroutines without a worker: jobs are functions, and how they ended is kept."""
+
+    def __init__(self) -> None:
+        self.ended: list[Any] = []
+        self._pool = Coroutines(_called, self._finished)
+        self.submit: Any = self._pool.submit
+        self.spare = self._pool.spare
+        self._pool.bind(asyncio.get_running_loop())
+
+    def _finished(self, _attempt: Any, value: Any, error: BaseException | None) -> None:
+        self.ended.append(error or value)
+
+    async def ran(self, job: Callable[[], Awaitable[Any]], then: str = "") -> Any:
+        """Bring it in a callback, when a carrier is at rest; whether it began then, and how it ended."""
+        await self.rest()
+        attempt: Any = SimpleNamespace(job=job, stopping=None)
+        begun = asyncio.get_running_loop().create_future()
+
+        def bring() -> None:
+            carriers = len(self._pool.spare)
+            self.submit(attempt, at_once=True)
+            begun.set_result(not self._pool.waiting and carriers > 0)
+            if then == "interrupted":
+                attempt.stopping = "enough"
+                self._pool.interrupt(attempt)
+
+        before = len(self.ended)
+        asyncio.get_running_loop().call_soon(bring)
+        assert await begun
+        while len(self.ended) == before:  # noqa: ASYNC110 - one step at a time
+            await asyncio.sleep(0)
+        assert len({id(carrier) for carrier in self.spare}) == len(self.spare), "each of them once"
+        return self.ended[-1]
+
+    async def rest(self) -> None:
+        while not any(not carrier.rest.done() for carrier in self._pool.spare):
+            self.submit(SimpleNamespace(job=nothing, stopping=None))
+            await asyncio.sleep(0)
+
+
+def _called(attempt: Any) -> Any:
+    return attempt.job()
+
+
+async def nothing() -> None:
+    """As a job that only makes a carrier."""
+
+
+async def at_once() -> Any:
+    return "at once"
+
+
+async def waits() -> Any:
+    before = asyncio.current_task()
+    assert before is not None
+    assert tenant.get() == "nobody"
+    tenant.set("waits")
+    await asyncio.sleep(0.001)
+    assert asyncio.current_task() is before
+    return tenant.get()
+
+
+async def fails() -> Any:
+    raise KeyError("fails")
+
+
+async def too_slow() -> Any:
+    try:
+        async with asyncio.timeout(0):
+            await asyncio.sleep(60)
+    except TimeoutError:
+        return "too slow"
+
+
+async def cancels_itself() -> Any:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel("by itself")
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError as cancelled:
+        return str(cancelled)
+
+
+async def cancels_itself_too_late() -> Any:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    return "too late"
+
+
+async def shares() -> Any:
+    """A child that starts before the carrier's task has its turn awaits the same as the job."""
+
+    async def child() -> Any:
+        return await shared
+
+    shared = asyncio.ensure_future(asyncio.sleep(0.001, "shared"))
+    children = [asyncio.create_task(child()) for _ in range(2)]
+    assert await shared == "shared"
+    return ", ".join(await asyncio.gather(*children))
+
+
+async def yields_what_it_should_not() -> Any:
+    class Odd:
+        def __await__(self) -> Any:
+            # Without the mark that says that it is awaited.
+            yield asyncio.get_running_loop().create_future()
+
+    await Odd()
+
+
+async def has_children() -> Any:
+    child = asyncio.create_task(asyncio.sleep(60))
+    try:
+        await child
+    except asyncio.CancelledError as cancelled:
+        return f"{cancelled}, {child.cancelled()}"
+
+
+@pytest.mark.parametrize(
+    ("job", "wanted"),
+    [
+        (at_once, "at once"),
+        (waits, "waits"),
+        (fails, KeyError),
+        (too_slow, "too slow"),
+        (cancels_itself, "by itself"),
+        (cancels_itself_too_late, "too late"),
+        (shares, "shared, shared"),
+        (yields_what_it_should_not, RuntimeError),
+    ],
+)
+def test_a_job_that_starts_at_once_does_not_notice(
+    job: Callable[[], Awaitable[Any]], wanted: Any
+) -> None:
+    async def program() -> None:
+        pool = Pool()
+        for _ in range(3):
+            ended = await pool.ran(job)
+            assert ended == wanted or type(ended) is wanted
+            assert await pool.ran(at_once) == "at once"
+
+    asyncio.run(program())
+
+
+def test_one_carrier_is_enough_for_jobs_that_start_at_once() -> None:
+    async def program() -> None:
+        pool = Pool()
+        await pool.rest()
+        before = len(asyncio.all_tasks())
+        for job in (at_once, waits, fails, at_once):
+            await pool.ran(job)
+        assert len(asyncio.all_tasks()) == before
+
+    asyncio.run(program())
+
+
+def test_a_carrier_that_was_told_to_stop_takes_no_other_job() -> None:
+    async def program() -> None:
+        pool = Pool()
+        await pool.rest()
+
+        def bring() -> None:
+            for job in (cancels_itself_too_late, at_once, waits):
+                pool.submit(SimpleNamespace(job=job, stopping=None), at_once=True)
+
+        before = len(pool.ended)
+        asyncio.get_running_loop().call_soon(bring)
+        await asyncio.sleep(0.05)
+        assert pool.ended[before:] == ["too late", "at once", "waits"]
+        # The one that had to stop has ended.
+        assert len(asyncio.all_tasks()) == 1 + len(pool.spare)
+
+    asyncio.run(program())
+
+
+def test_a_job_that_is_told_to_stop_as_it_starts_hears_of_it() -> None:
+    async def program() -> None:
+        pool = Pool()
+        assert await pool.ran(has_children, "interrupted") == "enough, True"
+        assert await pool.ran(waits) == "waits"
+
+    asyncio.run(program())
+
+
+def test_a_job_that_a_task_brings_waits_for_its_turn() -> None:
+    """Two tasks cannot be the current one."""
+
+    async def program() -> None:
+        pool = Pool()
+        await pool.rest()
+        attempt: Any = SimpleNamespace(job=at_once, stopping=None)
+        before = len(pool.ended)
+        pool.submit(attempt, at_once=True)
+        assert len(pool.ended) == before
+        await asyncio.sleep(0.01)
+        assert pool.ended[before:] == ["at once"]
+
+    asyncio.run(program())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -193,6 +194,51 @@ def blind(make: Callable[[int], Offer | None]) -> Callable[[int], Offer | None]:
         return offer  # type: ignore[no-any-return]
 
     return made
+
+
+def test_nothing_starts_before_its_commit(
+    app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch, crowd: Crowd, note: Any
+) -> None:
+    handing = Handing(others, kind)
+    database: Any = others.engine.database
+    commit, reached, go = database.commit, threading.Event(), threading.Event()
+
+    def waits(tx: Tx) -> None:
+        reached.set()
+        go.wait(10)
+        commit(tx)
+
+    async def program() -> None:
+        async with resting(app, note, crowd):
+            monkeypatch.setattr(database, "commit", waits)
+            enqueued = asyncio.create_task(asyncio.to_thread(note.enqueue, 1))
+            await asyncio.to_thread(reached.wait, 10)
+            await asyncio.sleep(0.2)
+            assert crowd.over == 1
+            go.set()
+            await enqueued
+            await ran(crowd, 2)
+
+    asyncio.run(program())
+    assert len(handing.messages) == handing.wanted
+    assert states(app) == {("done", 1)}
+
+
+def test_a_job_that_was_not_announced_is_found(
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
+) -> None:
+    handing = Handing(others, kind)
+    if kind == "sqlite":
+        others.engine.bell.announce = lambda *_: None  # type: ignore[union-attr, method-assign]
+
+    async def program() -> None:
+        async with resting(app, note, crowd):
+            await asyncio.to_thread(note.enqueue, 1)
+            await ran(crowd, 2)
+
+    asyncio.run(program())
+    assert len(handing.messages) == handing.wanted
+    assert states(app) == {("done", 1)}
 
 
 def test_an_enqueue_that_is_undone_and_done_again_runs_once(
@@ -421,9 +467,8 @@ def test_what_is_no_job_is_overheard(
             if kind == "sqlite":
                 assert bell is not None
                 for path in list(bell._others):  # noqa: SLF001 - where it listens
-                    bell._send(path, b"")  # noqa: SLF001 - the same
-                    bell._send(path, b"no job")  # noqa: SLF001 - the same
-                    bell._send(path, b"\x92\x01\xa1\xff")  # noqa: SLF001 - the same
+                    for odd in (b"", b"no job", b"\x92\x01\xa1\xff"):
+                        bell._sender.sendto(odd, path)  # type: ignore[union-attr]  # noqa: SLF001 - the same
             await at_rest(worker)
             await asyncio.to_thread(note.enqueue, 1)
             await ran(crowd, 2)
@@ -453,10 +498,10 @@ def test_a_start_that_fails_ends_the_worker_and_leaves_nothing_leased(
 ) -> None:
     start = Attempts.start
 
-    def fails(self: Attempts, jobs: Any) -> None:
+    def fails(self: Attempts, jobs: Any, **how: bool) -> None:
         if any(each.payload == '{"number":1}' for each in jobs):
             raise RuntimeError("no more threads")
-        start(self, jobs)
+        start(self, jobs, **how)
 
     async def program() -> None:
         async with resting(app, note, crowd):
@@ -598,7 +643,7 @@ def test_what_was_taken_and_not_handed_over_is_owed_until_it_was_looked_for(
 ) -> None:
     offer.show(want())
     assert seen.offered(LANE) is not None
-    message = seen.take(1, job(5))
+    _, message = seen.take(1, job(5))
     offer.withdraw()
     assert offer.owed() == {1: 5}
     offer.answer([1])
@@ -614,7 +659,7 @@ def test_what_was_taken_as_it_was_withdrawn_is_owed_once_it_is_heard_of(
     assert seen.offered(LANE) is not None
     offer.withdraw()
     assert offer.owed() == {}
-    message = seen.take(1, job(5))
+    _, message = seen.take(1, job(5))
     offer.show(want())
 
     assert offer.receive(message) is None
@@ -631,6 +676,43 @@ def test_what_was_taken_is_owed_until_it_was_looked_for_however_many_follow(
         offer.withdraw()
 
     assert offer.owed() == {1: 10, 2: 20, 3: 30}
+
+
+def test_a_job_is_begun_once_it_is_committed(offer: Offer, seen: Seen) -> None:
+    offer.show(want())
+    announced, handed = seen.take(1, job(5))
+
+    assert offer.receive(announced) == (job(5), None)
+    assert offer.receive(handed) == (job(5), 1)
+    offer.answer([1])
+    assert offer.receive(handed) is None
+    assert offer.owed() == {}
+
+
+@pytest.mark.parametrize("before", ["nothing", "another", "too late"])
+def test_a_job_that_was_not_announced_is_looked_for(offer: Offer, seen: Seen, before: str) -> None:
+    offer.show(want())
+    announced, handed = seen.take(1, job(5))
+    if before == "another":
+        other, _ = seen.take(7, job(6))
+        assert offer.receive(other) == (job(6), None)
+
+    assert offer.receive(handed) is None
+    if before == "too late":
+        assert offer.receive(announced) == (job(5), None)
+    assert offer.owed() == {1: 5} if before != "another" else {1: 5, 7: 6}
+
+
+def test_a_job_that_is_announced_to_a_worker_that_has_woken_is_looked_for(
+    offer: Offer, seen: Seen
+) -> None:
+    offer.show(want())
+    announced, handed = seen.take(1, job(5))
+    assert offer.receive(announced) is not None
+    offer.withdraw()
+
+    assert offer.receive(handed) is None
+    assert offer.owed() == {1: 5}
 
 
 def test_limits_that_are_set_later_are_heeded(offer: Offer, seen: Seen) -> None:
@@ -678,7 +760,7 @@ def test_more_tasks_than_fit_into_the_file_are_not_offered(offer: Offer, seen: S
     assert seen.offered(LANE) is None
 
 
-@pytest.mark.parametrize("how", ["taken down by a survivor", "not reached", "all files gone"])
+@pytest.mark.parametrize("how", ["taken down by a survivor", "killed"])
 def test_a_dead_worker_is_given_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
@@ -692,13 +774,68 @@ def test_a_dead_worker_is_given_nothing(
 
     if how == "taken down by a survivor":
         Bell((1, 2)).take_down(7)
-        assert list(tmp_path.rglob("7*")) == []
-    elif how == "not reached":
-        listener.close()
     else:
-        shutil.rmtree(tmp_path)
-        ours._look_at = 0.0  # noqa: SLF001 - it looks anew
+        # As the system does, which leaves the files.
+        listener.close()
+        offer._let_go()  # noqa: SLF001 - its lock
 
     assert ours.offered(LANE) is None
+    ours.ring()
+    assert list(tmp_path.rglob("7*")) == []
+    listener.close()
+    ours.close()
+
+
+def test_a_worker_that_cannot_be_reached_costs_no_descriptors(offer: Offer, seen: Seen) -> None:
+    offer.show(want())
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        with pytest.raises(OSError, match="No such file"):
+            seen.send(b"nobody listens")
+
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_there_is_no_offer_that_cannot_be_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError("no locks here")
+
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr("fcntl.flock", refused)
+    bell = Bell((1, 2))
+    listener = bell.listen(7)
+    assert listener is not None
+
+    assert bell.offer(7) is None
+    bell.leave(7)
+    assert list(tmp_path.rglob("7*")) == []
+    listener.close()
+
+
+def test_a_worker_whose_files_were_cleared_away_is_reached_by_whoever_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    its, ours = Bell((1, 2)), Bell((1, 2))
+    listener, offer = its.listen(7), its.offer(7)
+    assert listener is not None
+    assert offer is not None
+    for number, message in ((1, b"one"), (2, b"two")):
+        offer.show(want())
+        found = ours.offered(LANE)
+        assert found is not None
+        assert found[1] == number
+        ours.announce(found[0], message)
+        assert listener.recv(10) == message
+        offer.withdraw()
+        shutil.rmtree(tmp_path, ignore_errors=True)
+    ours._look_at = 0.0  # noqa: SLF001 - it looks anew
+    ours.ring()
+
+    assert ours.offered(LANE) is None
+    its.leave(7)
+    offer.close()
     listener.close()
     ours.close()

@@ -295,7 +295,7 @@ def test_a_worker_that_cannot_start_what_it_was_given_ends_loudly(
     @app.task
     async def note() -> None: ...
 
-    def no_threads(self: Attempts, jobs: object) -> None:
+    def no_threads(self: Attempts, jobs: object, **_: bool) -> None:
         if jobs:
             raise RuntimeError("can't start new thread")
 

@@ -62,7 +62,7 @@ BORDERS = {
     "db/requests.py": 1,  # whose request it was
     "db/writer.py": 4,  # whose request it was, is found by running them singly; callbacks
     "kernel/attempts.py": 1,  # what a task gave back
-    "kernel/coroutines.py": 2,  # a task, in the event loop, and what is thrown into it
+    "kernel/coroutines.py": 3,  # a task, in the event loop, now or later, and what is thrown into it
     "kernel/engine.py": 1,  # a hook of the user's
     "kernel/isolate.py": 2,  # a task and its module, in its own process
     "kernel/pools.py": 1,  # a task, in a thread

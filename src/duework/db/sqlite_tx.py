@@ -78,7 +78,12 @@ class SqliteTx:
         self.made = row
 
     def put_if(self, statement: Statement, row: NewRow, more: tuple[Any, ...]) -> bool:
-        if not self.bulk(statement, [row + more]):
+        try:
+            self.connection.execute(statement.sqlite, row + more)
+        except (apsw.Error, UnicodeError):
+            with translated(self._on_full):
+                raise
+        if not self.connection.changes():
             return False
         self.made = row
         return True

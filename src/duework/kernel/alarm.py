@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -27,6 +28,8 @@ TICK_SECONDS = 0.05
 SOON_SECONDS = 0.01
 EAGER_TICKS = 10
 SLOW_TICK_SECONDS = 1.0
+# How long a worker that has got ready for a job waits for its commit alone; it had nothing else to do.
+COMMIT_MS = 2
 # How often a worker looks whether it is still told by its server.
 LISTENING_SECONDS = 0.5
 
@@ -45,13 +48,15 @@ class Alarm:
         self._engine = engine
         self._worker = worker
         self._ring = ring
-        # Called with what another process hands over.
-        self.on_handed: Callable[[bytes], None] = lambda _: None
+        # Called with what another process hands over; whether it was only announced.
+        self.on_handed: Callable[[bytes], bool] = lambda _: False
         self._on_death = on_death
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
         self._watched: dict[int, int | None] = {}
         self._socket: socket.socket | None = None
+        self._letter = bytearray(MESSAGE_LIMIT)
+        self._poll = select.poll()
         self._bell: Bell | None = None
         self._notices: Notices | None = None
         # Whether it waits for the system's word, and how often it still looks without one.
@@ -69,6 +74,7 @@ class Alarm:
             if self._bell is not None:
                 self._socket = self._bell.listen(self._worker)
             if self._socket is not None:
+                self._poll.register(self._socket, select.POLLIN)
                 self._loop.add_reader(self._socket, self._rung)
             self._notices = Notices.of(self._engine.database)
             self._tick()
@@ -115,14 +121,18 @@ class Alarm:
 
     def _rung(self) -> None:
         assert self._socket is not None, "it listens"
-        rung, message = False, RING
-        with contextlib.suppress(BlockingIOError):
-            while (message := self._socket.recv(MESSAGE_LIMIT)) == RING:
-                rung = True
+        rung, more = False, True
         try:
-            if message != RING:
-                # What comes after it is read by the next call.
-                self.on_handed(message)
+            while more:
+                length = self._socket.recv_into(self._letter)
+                if length == len(RING):
+                    rung = True
+                else:
+                    # What is announced comes soon; anything else is read by the next call.
+                    announced = self.on_handed(bytes(self._letter[:length]))
+                    more = announced and bool(self._poll.poll(COMMIT_MS))
+        except BlockingIOError:
+            pass
         finally:
             if rung:
                 self._ring()

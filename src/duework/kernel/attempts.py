@@ -60,6 +60,7 @@ class Attempts:
         self._main: asyncio.Task[Any] | None = None
         self.ledger = Ledger(2 * (settings.async_slots + settings.thread_slots) + 16)
         self.running: dict[int, Attempt] = {}
+        self._prepared: tuple[Claimed, Attempt | Ending] | None = None
         self._started = asyncio.Event()
         # Everything this process holds a lease of: running, or ended and not yet settled.
         self.leases: dict[int, int] = {}
@@ -104,17 +105,26 @@ class Attempts:
 
     # --- starting
 
-    def start(self, jobs: Sequence[Claimed]) -> None:
-        """Run jobs that were just claimed."""
-        if jobs:
-            self._started.set()
+    def prepare(self, job: Claimed) -> None:
+        """It may have to start soon: what can be done before that is done now."""
+        self._prepared = job, self._runner.prepare(job, self._engine.clock.now())
+
+    def _attempt(self, job: Claimed, now: int) -> Attempt | Ending:
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and prepared[0] is job:
+            return prepared[1]
+        return self._runner.prepare(self._in_time(job), now)
+
+    def start(self, jobs: Sequence[Claimed], *, at_once: bool = False) -> None:
+        """Run jobs that were just claimed; a single one `at_once`, before this returns."""
+        at_once = at_once and len(jobs) == 1
         now, time = self._engine.clock.now(), monotonic()
         for job in jobs:
             if (before := self.running.get(job.id)) is not None:
                 # We stood still, lost its lease and claimed it again: what runs is no longer ours.
                 self._lose(before)
             self.leases[job.id] = job.fence
-            attempt = self._runner.prepare(self._in_time(job), now=now, monotonic=time)
+            attempt = self._attempt(job, now)
             if isinstance(attempt, Attempt) and self._is_full(attempt.pool):
                 # Claimed for us by others, and found when its slot was taken.
                 self.decline([job])
@@ -124,16 +134,20 @@ class Attempts:
             if isinstance(attempt, Ending):
                 self.endings.append(attempt)
                 continue
+            attempt.begin(now, time)
             self.running[job.id] = attempt
             self._used[attempt.pool] += 1
             self.alone += _suspect_here(attempt)
             if attempt.pool in {"async", "own"}:
-                self._coroutines.submit(attempt)
+                self._coroutines.submit(attempt, at_once=at_once)
             elif attempt.pool == "thread":
                 attempt.place = self.ledger.start(job.id)
                 self._threads.submit(attempt)
             else:
                 self._processes.submit(attempt)
+        if jobs:
+            # Only now: they are to start before anybody looks after them.
+            self._started.set()
 
     def _is_full(self, pool: str) -> bool:
         return self._used[pool] >= self._slots[pool]

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 from duework.clock import monotonic
@@ -84,19 +83,32 @@ class Bell:
         """Wake every other worker of this file."""
         self._look_for_others()
         for path in self._others:
-            self._send(path, RING)
+            self._send(path)
 
     def offered(self, lane: LaneName) -> tuple[Seen, int, Terms] | None:
         """The offer of another worker to start such a job at once; under the database's write lock."""
-        self._look_for_others()
+        if (found := self._standing(lane)) is None:
+            # One that is known already is good enough.
+            self._look_for_others()
+            found = self._standing(lane)
+        return found
+
+    def _standing(self, lane: LaneName) -> tuple[Seen, int, Terms] | None:
         for seen in self._offers.values():
-            if (found := seen.offered(lane)) is not None and self._listens(seen.address):
+            if (found := seen.offered(lane)) is not None and seen.is_held():
                 return seen, *found
         return None
 
+    def announce(self, taken: Seen, message: bytes) -> None:
+        """Tell the worker what is about to be claimed for it; it can do without."""
+        with contextlib.suppress(OSError):
+            taken.send(message)
+
     def hand_over(self, taken: Seen, message: bytes) -> None:
-        """Tell the worker what was claimed for it; one that is not told looks when it is rung."""
-        if not self._send(taken.address, message):
+        """Tell the worker that it was claimed; one that is not told looks when it is rung."""
+        try:
+            taken.send(message)
+        except OSError:
             self.ring()
 
     def take_down(self, worker: int) -> None:
@@ -104,26 +116,18 @@ class Bell:
         if self._folder is not None:
             self._clear_up(str(self._folder / f"{worker:x}"))
 
-    def _listens(self, path: str) -> bool:
-        """Whether there is somebody, and not only what he has left."""
-        return self._reached(path, lambda sender: sender.connect(path))
-
-    def _send(self, path: str, message: bytes) -> bool:
-        return self._reached(path, lambda sender: sender.sendto(message, path))
-
-    def _reached(self, path: str, how: Callable[[socket.socket], object]) -> bool:
+    def _send(self, path: str) -> None:
         try:
-            sender = self._sender
-            if sender is None:
-                sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-                self._sender = sender
-            how(sender)
-        except OSError as error:
-            if isinstance(error, ConnectionRefusedError):
-                # Its worker was killed and could not clear up.
-                self._clear_up(path)
-            return False
-        return True
+            if self._sender is None:
+                self._sender = socket.socket(
+                    socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK
+                )
+            self._sender.sendto(RING, path)
+        except ConnectionRefusedError:
+            # Its worker was killed and could not clear up.
+            self._clear_up(path)
+        except OSError:
+            pass
 
     def _clear_up(self, path: str) -> None:
         with contextlib.suppress(OSError, ValueError):

@@ -78,6 +78,8 @@ class Claim:
     hungry: frozenset[str]
     # Whether lanes that were not visited may be due earlier than anybody knows.
     earlier: bool = False
+    # Whether another process has claimed it for us: then nobody in this loop waits for that.
+    handed: bool = False
 
 
 def start_by(now: int, lease_ms: int) -> int:

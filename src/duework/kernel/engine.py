@@ -116,11 +116,14 @@ class Engine:
             lease_ms=terms.lease_ms,
             ids=self.ids,
             lanes=self.lanes,
-            now=self.steps.steady_within(tx),
+            now=self.clock.now(),
         )
         if job is None:
             return None
-        tx.after_commit.append(partial(bell.hand_over, seen, seen.take(number, job)))
+        announced, handed = seen.take(number, job)
+        # It gets ready while this commits.
+        bell.announce(seen, announced)
+        tx.after_commit.append(partial(bell.hand_over, seen, handed))
         return job.id
 
     def _cancel(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from duework.clock import SystemClock, monotonic
+from duework.clock import SystemClock
 from duework.errors import Error, UsageError
 from duework.kernel.job import Claimed, Effect, Ending, NewJob, Told
 from duework.kernel.parent import FRAME_LIMIT, Parent
@@ -335,7 +335,7 @@ def _child(pipe: Connection, raw: bytes) -> None:
     for gate in task.gates:
         # What a quota is told here is written down by the parent.
         gate.pace.listeners[:] = [lambda pace, word, value: notes.append([pace.name, word, value])]
-    attempt = runner.prepare(spec.job, now=spec.now, monotonic=monotonic())
+    attempt = runner.prepare(spec.job, spec.now)
     frame = _frame(attempt) if isinstance(attempt, Ending) else _attempt(attempt, runner, host)
     parent.end({**frame, "notes": notes})
 

@@ -111,7 +111,7 @@ class NewBatch(msgspec.Struct, frozen=True):
     keep: int | None = KEEP
 
 
-class Claimed(msgspec.Struct, frozen=True):
+class Claimed(msgspec.Struct, frozen=True, array_like=True):
     """A job this worker holds until its lease ends, and the fence that proves it."""
 
     id: JobId

@@ -2,7 +2,8 @@
 
 In its own process a worker leaves an errand with the writer. To others it shows an offer, in a small file
 that they map: which tasks it would start at once. Whoever enqueues one of them writes the job as one that
-this worker holds, and hands it over by the worker's doorbell. It starts after one fsync, with no more SQL.
+this worker holds, announces it by the worker's doorbell, commits, and hands it over. It starts after one
+fsync, with no more SQL, and the worker gets ready meanwhile.
 
 An offer is taken once, by whoever has the database's write lock, by writing its number and the job's id
 beside it. A worker that finds its offer taken and was handed nothing looks for that job: whoever took it may
@@ -12,8 +13,11 @@ have died. Nothing is claimed for a worker whose row is not there: others know i
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import mmap
 import os
+import socket
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
 from zlib import crc32
@@ -55,10 +59,13 @@ class Terms(msgspec.Struct, frozen=True):
 
 
 class Handed(msgspec.Struct, frozen=True, array_like=True):
-    """A job that was claimed for a worker, and the offer that it answers."""
+    """A job that is claimed for a worker, and the offer that it answers.
+
+    It is announced as a whole before the commit, and handed over by its id after it.
+    """
 
     number: int
-    job: Claimed
+    job: Claimed | int
 
 
 _terms = msgspec.msgpack.Decoder(Terms)
@@ -72,6 +79,14 @@ class Offer:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._map = make_shared(path, SIZE)
+        try:
+            self._lock = os.open(path, os.O_RDWR)
+            self._let_go = weakref.finalize(self, os.close, self._lock)
+            # Until this process ends, by which others know that it has not.
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            path.unlink()
+            raise
         self._words = memoryview(self._map)[:_HEAD].cast("Q")
         self._number = 0
         self._terms: Terms | None = None
@@ -81,6 +96,8 @@ class Offer:
         self._answered: dict[int, None] = {0: None}
         # Jobs that were not handed over while somebody waited for them, by the number of the offer.
         self._late: dict[int, int] = {}
+        # What somebody was about to commit when he last told of it.
+        self._announced: tuple[int, Claimed] | None = None
 
     def show(self, want: Want) -> None:
         """Let others take it, from now on."""
@@ -101,17 +118,25 @@ class Offer:
         # Remembered, since the next one is taken in its place.
         self._late = self.owed()
 
-    def receive(self, message: bytes) -> Handed | None:
-        """What answers the offer; None if it has to be looked for, or is known already."""
+    def receive(self, message: bytes) -> tuple[Claimed, int | None] | None:
+        """A job, and the offer that it answers if it is committed.
+
+        None if it has to be looked for, or is known already.
+        """
         try:
             handed = _handed.decode(message)
         except ValueError:
             return None
-        if not self._is_open(handed.number):
+        number, job = handed.number, handed.job
+        if isinstance(job, Claimed):
+            self._announced = number, job
+            return job, None
+        if not self._is_open(number):
             return None
-        if self._standing and handed.number == self._number:
-            return handed
-        self._late[handed.number] = handed.job.id
+        announced, self._announced = self._announced, None
+        if announced and announced[0] == number == self._number and self._standing:
+            return announced[1], number
+        self._late[number] = job
         return None
 
     def owed(self) -> dict[int, int]:
@@ -137,6 +162,7 @@ class Offer:
 
     def close(self) -> None:
         self._words[_STANDING] = 0
+        self._let_go()
         with contextlib.suppress(OSError):
             self._path.unlink()
 
@@ -169,11 +195,10 @@ class Seen:
         self._path = path
         # Where its worker listens.
         self.address = path.removesuffix(SUFFIX)
-        handle = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
-        try:
-            self._map = mmap.mmap(handle, SIZE)
-        finally:
-            os.close(handle)
+        self._handle = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+        weakref.finalize(self, os.close, self._handle)
+        self._map = mmap.mmap(self._handle, SIZE)
+        self._line: socket.socket | None = None
         self._words = memoryview(self._map)[:_HEAD].cast("Q")
         self._edition = 0
         self._terms: Terms | None = None
@@ -192,12 +217,37 @@ class Seen:
         terms = self._terms
         return (number, terms) if terms is not None and terms.include(lane) else None
 
-    def take(self, number: int, job: Claimed) -> bytes:
-        """Nobody else takes it now; what to hand over."""
-        message = _encode(Handed(number, job))
+    def take(self, number: int, job: Claimed) -> tuple[bytes, bytes]:
+        """Nobody else takes it now; what to announce, and what to hand over."""
+        messages = _encode(Handed(number, job)), _encode(Handed(number, job.id))
         self._words[_JOB] = job.id
         self._words[_TAKEN] = number
-        return message
+        return messages
+
+    def is_held(self) -> bool:
+        """Whether there is somebody behind it, and not only what he has left."""
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        fcntl.flock(self._handle, fcntl.LOCK_UN)
+        return False
+
+    def send(self, message: bytes) -> None:
+        """Hand it over; `OSError` if nobody takes it."""
+        if self._line is None:
+            line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+            try:
+                # Once: a way that is known is shorter than one by its name.
+                line.connect(self.address)
+            except OSError:
+                line.close()
+                raise
+            weakref.finalize(self, line.close)
+            self._line = line
+        self._line.send(message)
 
     def take_down(self) -> None:
         """Its worker is dead."""

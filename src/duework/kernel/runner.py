@@ -50,8 +50,8 @@ class Attempt(msgspec.Struct, eq=False):
     args: list[Any]
     kwargs: dict[str, Any]
     started: int
-    # Seconds of the monotonic clock.
-    deadline: float
+    # Seconds of the monotonic clock, once it runs.
+    deadline: float = 0.0
     # Set once it was told to stop: why, and when patience with it ends.
     stopping: str | None = None
     patience: float = 0.0
@@ -60,6 +60,10 @@ class Attempt(msgspec.Struct, eq=False):
     over: bool = False
     # Where the ledger has it.
     place: int = 0
+
+    def begin(self, now: int, monotonic: float) -> None:
+        self.started = now
+        self.deadline = monotonic + self.task.timeout_ms / 1000
 
 
 class Runner:
@@ -73,7 +77,7 @@ class Runner:
         self._worker = worker
         self._chance = chance
 
-    def prepare(self, job: Claimed, *, now: int, monotonic: float) -> Attempt | Ending:
+    def prepare(self, job: Claimed, now: int) -> Attempt | Ending:
         """An attempt that is ready to be called, or the ending of a row that cannot be."""
         try:
             task = self._registry.find(job.task)
@@ -90,8 +94,7 @@ class Runner:
         # A suspect gets a process of its own, whatever its task says.
         apart = job.alone and task.importable and job.task not in self._registry.at_home
         pool = "process" if apart else task.pool
-        deadline = monotonic + task.timeout_ms / 1000
-        return Attempt(job, task, Run(job, self._host), pool, args, kwargs, now, deadline)
+        return Attempt(job, task, Run(job, self._host), pool, args, kwargs, now)
 
     def done(self, attempt: Attempt, result: str = "null") -> Ending | None:
         """The ending of a task that is done; None if anybody has to hear of it.

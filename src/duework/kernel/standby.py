@@ -8,6 +8,7 @@ process it is an errand of the writer, in others an offer.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 
@@ -32,6 +33,7 @@ class Standby:
         turns: Turns,
         leases: Mapping[int, int],
         began: Callable[[Sequence[Claim]], None],
+        prepare: Callable[[Claimed], None],
     ) -> None:
         self._engine = engine
         self._turns = turns
@@ -39,6 +41,8 @@ class Standby:
         self._leases = leases
         # Called in the loop when somebody was at it, whether or not that took anything.
         self._began = began
+        # Called with what may have to start soon.
+        self._prepare = prepare
         self._want: Want | None = None
         self._offer: Offer | None = None
         self._errand: Errand | None = None
@@ -84,16 +88,23 @@ class Standby:
         if self._errand is not None and self._engine.writer.errands.take_back(self._errand):
             self._errand = self._answer = None
 
-    def handed(self, message: bytes) -> None:
-        """Another process has claimed something for us."""
+    def handed(self, message: bytes) -> bool:
+        """Another process claims something for us, or has done so; whether it is only announced."""
         offer = self._offer
-        if offer is not None and (handed := offer.receive(message)) is not None:
-            self._begin([handed.job])
-            # Not before: what a signal's handler keeps from it is looked for.
-            offer.answer([handed.number])
-        else:
+        if offer is None or (received := offer.receive(message)) is None:
             # Nobody waits for it any more: it is looked for, if it is not known already.
             self._begin([])
+            return False
+        job, number = received
+        if number is None:
+            # Whoever commits it goes first, if he waits for the same processor.
+            os.sched_yield()
+            self._prepare(job)
+            return True
+        self._begin([job])
+        # Not before: what a signal's handler keeps from it is looked for.
+        offer.answer([number])
+        return False
 
     async def answered(self) -> Exception | None:
         """If somebody has begun with it, wait until that is over; what then went wrong here."""
@@ -129,7 +140,7 @@ class Standby:
 
     def _begin(self, jobs: list[Claimed]) -> None:
         """With what one process has claimed for another; the worker looks around afterwards."""
-        self._try([Claim(jobs, self._engine.clock.now(), frozenset())])
+        self._try([Claim(jobs, self._engine.clock.now(), frozenset(), handed=True)])
 
     def _try(self, claims: Sequence[Claim]) -> None:
         try:

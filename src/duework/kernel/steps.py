@@ -94,7 +94,8 @@ class Steps:
         """
         clock = self._clock
         wall, boot = clock.wall(), clock.boot()
-        if wall - boot != self._ahead:
+        # By one it differs as they are rounded.
+        if not -1 <= wall - boot - self._ahead <= 1:
             self._notice(wall - boot)
         if (ask_at := self._ask_at) is not None and boot >= ask_at:
             self._ask_soon(boot)

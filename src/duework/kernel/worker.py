@@ -55,7 +55,8 @@ class Worker:
         self._near = engine.database.kind == "sqlite"
         self._host = WorkerHost(engine, self.id, self.ring)
         self._attempts = Attempts(engine, self.settings, self.id, self._host)
-        self._standby = Standby(engine, self._turns, self._attempts.leases, self._began)
+        held = self._attempts
+        self._standby = Standby(engine, self._turns, held.leases, self._began, held.prepare)
         self._telling = Telling(engine)
         # Somebody rang: since the last claim, and since the last look for what is to be cancelled.
         self._rung = self._unheard = True
@@ -343,8 +344,10 @@ class Worker:
         self._hungry = claim.hungry
         self._next_due = claim.next_due
         self._telling.claimed(claim.jobs)
-        start = self._attempts.decline if self._standby.closed else self._attempts.start
-        start(claim.jobs)
+        if self._standby.closed:
+            self._attempts.decline(claim.jobs)
+        else:
+            self._attempts.start(claim.jobs, at_once=claim.handed)
 
     def _heed(self, marks: Sequence[Mark]) -> None:
         for job, fence, why in marks:
