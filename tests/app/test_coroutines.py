@@ -253,6 +253,18 @@ async def yields_what_it_should_not() -> Any:
     await Odd()
 
 
+async def waits_for_what_cannot_be() -> Any:
+    class Odd:
+        @property
+        def _asyncio_future_blocking(self) -> bool:
+            raise KeyError("odd")
+
+        def __await__(self) -> Any:
+            yield self
+
+    await Odd()
+
+
 async def has_children() -> Any:
     child = asyncio.create_task(asyncio.sleep(60))
     try:
@@ -272,6 +284,7 @@ async def has_children() -> Any:
         (cancels_itself_too_late, "too late"),
         (shares, "shared, shared"),
         (yields_what_it_should_not, RuntimeError),
+        (waits_for_what_cannot_be, KeyError),
     ],
 )
 def test_a_job_that_starts_at_once_does_not_notice(

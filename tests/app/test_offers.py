@@ -695,12 +695,27 @@ def test_a_job_that_was_not_announced_is_looked_for(offer: Offer, seen: Seen, be
     announced, handed = seen.take(1, job(5))
     if before == "another":
         other, _ = seen.take(7, job(6))
-        assert offer.receive(other) == (job(6), None)
+        assert offer.receive(other) is None
 
     assert offer.receive(handed) is None
     if before == "too late":
         assert offer.receive(announced) == (job(5), None)
     assert offer.owed() == {1: 5} if before != "another" else {1: 5, 7: 6}
+
+
+def test_a_job_that_is_announced_late_is_owed_however_soon_the_next_one_is_taken(
+    offer: Offer, seen: Seen
+) -> None:
+    offer.show(want())
+    assert seen.offered(LANE) is not None
+    offer.withdraw()
+    offer.show(want())
+    announced, _ = seen.take(1, job(5))
+    seen.take(2, job(6))
+
+    assert offer.receive(announced) is None
+    offer.withdraw()
+    assert offer.owed() == {1: 5, 2: 6}
 
 
 def test_a_job_that_is_announced_to_a_worker_that_has_woken_is_looked_for(

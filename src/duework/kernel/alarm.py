@@ -48,7 +48,7 @@ class Alarm:
         self._engine = engine
         self._worker = worker
         self._ring = ring
-        # Called with what another process hands over; whether it was only announced.
+        # Called with what another process hands over; whether its commit is still to come.
         self.on_handed: Callable[[bytes], bool] = lambda _: False
         self._on_death = on_death
         self._on_gone = on_gone
@@ -128,9 +128,9 @@ class Alarm:
                 if length == len(RING):
                     rung = True
                 else:
-                    # What is announced comes soon; anything else is read by the next call.
-                    announced = self.on_handed(bytes(self._letter[:length]))
-                    more = announced and bool(self._poll.poll(COMMIT_MS))
+                    to_come = self.on_handed(bytes(self._letter[:length]))
+                    # Anything else is read by the next call.
+                    more = to_come and bool(self._poll.poll(COMMIT_MS))
         except BlockingIOError:
             pass
         finally:

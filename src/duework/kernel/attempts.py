@@ -112,6 +112,7 @@ class Attempts:
     def _attempt(self, job: Claimed, now: int) -> Attempt | Ending:
         prepared, self._prepared = self._prepared, None
         if prepared is not None and prepared[0] is job:
+            # It is new, and was never too late for anything.
             return prepared[1]
         return self._runner.prepare(self._in_time(job), now)
 

@@ -121,8 +121,10 @@ class Carrier:
         loop = self.task.get_loop()
         asyncio._enter_task(loop, self.task)  # noqa: SLF001 - documented, for tasks of other makes
         try:
-            self._begun = self._begin(attempt)
-            self._awaits = _mark(self._begun[2], awaited=False)
+            begun = self._begin(attempt)
+            self._awaits = _mark(begun[2], awaited=False)
+            # Last: what fails before is over.
+            self._begun = begun
         except StopIteration as ended:
             self._end(attempt, ended.value, None)
         except BaseException as error:  # noqa: BLE001 - whatever a task raises is its outcome
@@ -202,7 +204,10 @@ class Carrier:
 
 
 def _mark(waits_for: Any, *, awaited: bool) -> bool:
-    """Whether it was marked as awaited: until the task does so itself, others may await it too."""
+    """Whether it was marked as awaited.
+
+    A task that waits takes the mark off at once; as long as it is on, nobody else can await the same future.
+    """
     marked: bool = getattr(waits_for, "_asyncio_future_blocking", None) is True
     if marked or awaited:
         waits_for._asyncio_future_blocking = awaited  # noqa: SLF001 - what tasks of all makes go by

@@ -128,13 +128,17 @@ class Offer:
         except ValueError:
             return None
         number, job = handed.number, handed.job
+        if not self._is_open(number):
+            return None
+        if number != self._number or not self._standing:
+            # Nobody waits for it any more, and the next one may be taken before this one is seen.
+            self._late[number] = job.id if isinstance(job, Claimed) else job
+            return None
         if isinstance(job, Claimed):
             self._announced = number, job
             return job, None
-        if not self._is_open(number):
-            return None
         announced, self._announced = self._announced, None
-        if announced and announced[0] == number == self._number and self._standing:
+        if announced is not None and announced[0] == number:
             return announced[1], number
         self._late[number] = job
         return None

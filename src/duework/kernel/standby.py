@@ -89,7 +89,7 @@ class Standby:
             self._errand = self._answer = None
 
     def handed(self, message: bytes) -> bool:
-        """Another process claims something for us, or has done so; whether it is only announced."""
+        """Another process claims something for us; whether the commit of that is still to come."""
         offer = self._offer
         if offer is None or (received := offer.receive(message)) is None:
             # Nobody waits for it any more: it is looked for, if it is not known already.
