@@ -181,6 +181,15 @@ class Pool:
             await asyncio.sleep(0)
 
 
+def with_a_carrier_at_rest(program: Callable[[Pool], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        pool = Pool()
+        await pool.rest()
+        await program(pool)
+
+    asyncio.run(whole())
+
+
 def _called(attempt: Any) -> Any:
     return attempt.job()
 
@@ -290,32 +299,27 @@ async def has_children() -> Any:
 def test_a_job_that_starts_at_once_does_not_notice(
     job: Callable[[], Awaitable[Any]], wanted: Any
 ) -> None:
-    async def program() -> None:
-        pool = Pool()
+    async def program(pool: Pool) -> None:
         for _ in range(3):
             ended = await pool.ran(job)
             assert ended == wanted or type(ended) is wanted
             assert await pool.ran(at_once) == "at once"
 
-    asyncio.run(program())
+    with_a_carrier_at_rest(program)
 
 
 def test_one_carrier_is_enough_for_jobs_that_start_at_once() -> None:
-    async def program() -> None:
-        pool = Pool()
-        await pool.rest()
+    async def program(pool: Pool) -> None:
         before = len(asyncio.all_tasks())
         for job in (at_once, waits, fails, at_once):
             await pool.ran(job)
         assert len(asyncio.all_tasks()) == before
 
-    asyncio.run(program())
+    with_a_carrier_at_rest(program)
 
 
 def test_a_carrier_that_was_told_to_stop_takes_no_other_job() -> None:
-    async def program() -> None:
-        pool = Pool()
-        await pool.rest()
+    async def program(pool: Pool) -> None:
 
         def bring() -> None:
             for job in (cancels_itself_too_late, at_once, waits):
@@ -328,24 +332,21 @@ def test_a_carrier_that_was_told_to_stop_takes_no_other_job() -> None:
         # The one that had to stop has ended.
         assert len(asyncio.all_tasks()) == 1 + len(pool.spare)
 
-    asyncio.run(program())
+    with_a_carrier_at_rest(program)
 
 
 def test_a_job_that_is_told_to_stop_as_it_starts_hears_of_it() -> None:
-    async def program() -> None:
-        pool = Pool()
+    async def program(pool: Pool) -> None:
         assert await pool.ran(has_children, "interrupted") == "enough, True"
         assert await pool.ran(waits) == "waits"
 
-    asyncio.run(program())
+    with_a_carrier_at_rest(program)
 
 
 def test_a_job_that_a_task_brings_waits_for_its_turn() -> None:
     """Two tasks cannot be the current one."""
 
-    async def program() -> None:
-        pool = Pool()
-        await pool.rest()
+    async def program(pool: Pool) -> None:
         attempt: Any = SimpleNamespace(job=at_once, stopping=None)
         before = len(pool.ended)
         pool.submit(attempt, at_once=True)
@@ -353,4 +354,4 @@ def test_a_job_that_a_task_brings_waits_for_its_turn() -> None:
         await asyncio.sleep(0.01)
         assert pool.ended[before:] == ["at once"]
 
-    asyncio.run(program())
+    with_a_carrier_at_rest(program)

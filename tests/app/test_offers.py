@@ -133,11 +133,8 @@ def test_aenqueue_hands_over_as_well(
     assert states(app) == {("done", 1)}
 
 
-def test_a_job_that_nobody_handed_over_is_found(
-    app: App, others: App, kind: str, crowd: Crowd, note: Any
-) -> None:
-    # As if its process had been killed after the commit.
-    handing = Handing(others, kind, keep=True)
+def runs_soon_and_once(app: App, note: Any, crowd: Crowd, handing: Handing) -> None:
+    """A job that another process enqueues beside a worker at rest."""
 
     async def program() -> None:
         async with resting(app, note, crowd):
@@ -147,6 +144,13 @@ def test_a_job_that_nobody_handed_over_is_found(
     asyncio.run(program())
     assert len(handing.messages) == handing.wanted
     assert states(app) == {("done", 1)}
+
+
+def test_a_job_that_nobody_handed_over_is_found(
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
+) -> None:
+    # As if its process had been killed after the commit.
+    runs_soon_and_once(app, note, crowd, Handing(others, kind, keep=True))
 
 
 def test_a_job_that_is_handed_over_after_it_was_found_runs_once(
@@ -231,14 +235,7 @@ def test_a_job_that_was_not_announced_is_found(
     if kind == "sqlite":
         others.engine.bell.announce = lambda *_: None  # type: ignore[union-attr, method-assign]
 
-    async def program() -> None:
-        async with resting(app, note, crowd):
-            await asyncio.to_thread(note.enqueue, 1)
-            await ran(crowd, 2)
-
-    asyncio.run(program())
-    assert len(handing.messages) == handing.wanted
-    assert states(app) == {("done", 1)}
+    runs_soon_and_once(app, note, crowd, handing)
 
 
 def test_an_enqueue_that_is_undone_and_done_again_runs_once(

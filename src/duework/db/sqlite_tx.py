@@ -70,19 +70,18 @@ class SqliteTx:
         return self.connection.total_changes() - before
 
     def put(self, statement: Statement, row: NewRow) -> None:
-        try:
-            self.connection.execute(statement.sqlite, row)
-        except (apsw.Error, UnicodeError):
-            with translated(self._on_full):
-                raise
+        self._put(statement.sqlite, row)
         self.made = row
 
-    def put_if(self, statement: Statement, row: NewRow, more: tuple[Any, ...]) -> bool:
+    def _put(self, sql: str, values: tuple[Any, ...]) -> None:
         try:
-            self.connection.execute(statement.sqlite, row + more)
+            self.connection.execute(sql, values)
         except (apsw.Error, UnicodeError):
             with translated(self._on_full):
                 raise
+
+    def put_if(self, statement: Statement, row: NewRow, more: tuple[Any, ...]) -> bool:
+        self._put(statement.sqlite, row + more)
         if not self.connection.changes():
             return False
         self.made = row

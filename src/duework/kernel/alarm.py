@@ -49,7 +49,7 @@ class Alarm:
         self._worker = worker
         self._ring = ring
         # Called with what another process hands over; whether its commit is still to come.
-        self.on_handed: Callable[[bytes], bool] = lambda _: False
+        self.on_handed: Callable[[bytearray], bool] = lambda _: False
         self._on_death = on_death
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
@@ -128,7 +128,7 @@ class Alarm:
                 if length == len(RING):
                     rung = True
                 else:
-                    to_come = self.on_handed(bytes(self._letter[:length]))
+                    to_come = self.on_handed(self._letter[:length])
                     # Anything else is read by the next call.
                     more = to_come and bool(self._poll.poll(COMMIT_MS))
         except BlockingIOError:

@@ -16,7 +16,7 @@ from pathlib import Path
 from duework.clock import monotonic
 from duework.kernel.job import LaneName
 from duework.kernel.ledger import runtime_folder
-from duework.kernel.offers import SUFFIX, Offer, Seen, Terms
+from duework.kernel.offers import SUFFIX, Offer, Seen, Terms, datagrams
 
 # How soon a new worker is heard of; until then it looks for itself.
 LOOK_SECONDS = 0.05
@@ -46,7 +46,7 @@ class Bell:
         """A socket that becomes readable when somebody rings; None if there can be none."""
         if self._folder is None:
             return None
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        listener = datagrams()
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             path = str(self._folder / f"{worker:x}")
@@ -119,9 +119,7 @@ class Bell:
     def _send(self, path: str) -> None:
         try:
             if self._sender is None:
-                self._sender = socket.socket(
-                    socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK
-                )
+                self._sender = datagrams()
             self._sender.sendto(RING, path)
         except ConnectionRefusedError:
             # Its worker was killed and could not clear up.

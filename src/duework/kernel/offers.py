@@ -80,10 +80,10 @@ class Offer:
         self._path = path
         self._map = make_shared(path, SIZE)
         try:
-            self._lock = os.open(path, os.O_RDWR)
-            self._let_go = weakref.finalize(self, os.close, self._lock)
+            handle = os.open(path, os.O_RDWR)
+            self._let_go = weakref.finalize(self, os.close, handle)
             # Until this process ends, by which others know that it has not.
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             path.unlink()
             raise
@@ -118,7 +118,7 @@ class Offer:
         # Remembered, since the next one is taken in its place.
         self._late = self.owed()
 
-    def receive(self, message: bytes) -> tuple[Claimed, int | None] | None:
+    def receive(self, message: bytes | bytearray) -> tuple[Claimed, int | None] | None:
         """A job, and the offer that it answers if it is committed.
 
         None if it has to be looked for, or is known already.
@@ -178,6 +178,11 @@ class Offer:
         self._words[_LENGTH], self._words[_CHECKSUM] = len(terms), crc32(terms)
         self._words[_EDITION] += 1
         return True
+
+
+def datagrams() -> socket.socket:
+    """A socket of the kind that doorbells are."""
+    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
 
 def _offered(want: Want) -> Terms:
@@ -242,7 +247,7 @@ class Seen:
     def send(self, message: bytes) -> None:
         """Hand it over; `OSError` if nobody takes it."""
         if self._line is None:
-            line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+            line = datagrams()
             try:
                 # Once: a way that is known is shorter than one by its name.
                 line.connect(self.address)

@@ -88,7 +88,7 @@ class Standby:
         if self._errand is not None and self._engine.writer.errands.take_back(self._errand):
             self._errand = self._answer = None
 
-    def handed(self, message: bytes) -> bool:
+    def handed(self, message: bytes | bytearray) -> bool:
         """Another process claims something for us; whether the commit of that is still to come."""
         offer = self._offer
         if offer is None or (received := offer.receive(message)) is None:
