@@ -44,7 +44,11 @@ COMMON = (
 STYLE = """
   text { font: 11px ui-monospace, monospace; fill: #1d1d1d; pointer-events: none }
   .title { font: 600 15px system-ui, sans-serif } .page { fill: #fbfaf8 }
+  .note { font: 12px system-ui, sans-serif }
   rect.box { stroke: #fbfaf8; stroke-width: .5 }
+  @media (prefers-color-scheme: dark) {
+    .page { fill: #16181d } .title, .note { fill: #e8eaed } rect.box { stroke: #16181d }
+  }
 """
 
 Stack = tuple[str, ...]
@@ -67,7 +71,7 @@ def main() -> None:
         bed.close()
     rate = options.jobs / seconds
     title = f"{options.jobs:,} no-op jobs in {seconds:.2f} s ({rate:,.0f}/s while being watched)"
-    options.output.write_text(draw(sampler.stacks, f"{title}; {sampler.shares(seconds)}"))
+    options.output.write_text(draw(sampler.stacks, title, sampler.shares(seconds)))
     for name, share in sampler.heaviest():
         print(f"{share:6.1%}  {name}")
     print(f"{title}: {options.output}")
@@ -178,7 +182,7 @@ class Node:
     inside: dict[str, Node] = field(default_factory=dict)
 
 
-def draw(stacks: Counter[Stack], title: str) -> str:
+def draw(stacks: Counter[Stack], title: str, note: str) -> str:
     """The flame chart: callers below, what they call above them, as wide as its samples."""
     root = Node("all")
     for stack, samples in stacks.items():
@@ -188,11 +192,12 @@ def draw(stacks: Counter[Stack], title: str) -> str:
             node = node.inside.setdefault(name, Node(name))
             node.samples += samples
     boxes = list(_boxes(root, 0, 10.0, (WIDTH - 20) / max(1, root.samples)))
-    height = ROW * (max(level for level, *_ in boxes) + 1) + 60
+    height = ROW * (max(level for level, *_ in boxes) + 1) + 78
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
         f'<style>{STYLE}</style><rect class="page" width="{WIDTH}" height="{height}"/>',
         f'<text class="title" x="12" y="24">{escape(title)}</text>',
+        f'<text class="note" x="12" y="42">{escape(note)}</text>',
     ]
     for level, left, width, node in boxes:
         y = height - 14 - ROW * (level + 1)
