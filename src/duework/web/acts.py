@@ -1,0 +1,217 @@
+"""What people do: sign in and out, retry, cancel, pause, resume.
+
+Each action is in the audit, in one transaction with what it did: there is no action without its row, and
+no row without its action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from duework.db.database import Tx
+from duework.errors import Conflict, NotFound, UsageError
+from duework.kernel.error_text import redact
+from duework.web.tokens import SESSION_MS, WEB, Tokens
+from duework.web.visits import THEMES, Visit, cookie_name, form_ids
+
+DONE = {"revived": "opened again", "cancelled": "cancelled", "cancelling": "being cancelled"}
+
+
+def audited(visit: Visit, what: str, target: str, act: Callable[[Tx], str]) -> str:
+    """Act and write it down, or neither; returns what became of it."""
+    engine, who = visit.app.engine, visit.who
+    assert who is not None
+    why = redact(visit.sent("why"))[:1000]
+
+    def both(tx: Tx, acts: list[Callable[[Tx], str]]) -> Sequence[str]:
+        outcomes = [each(tx) for each in acts]
+        for outcome in outcomes:
+            values = {"id": engine.ids.draw(), "at": engine.clock.now(), "who": who.name}
+            more = {"what": what, "target": target, "why": why, "outcome": outcome}
+            tx.query(WEB.audit, {**values, **more})
+        return outcomes
+
+    return engine.writer.call(both, [act])[0]
+
+
+def _each(visit: Visit, what: str, act: Callable[[Tx, int], str], back: str) -> Response:
+    """Do it to each job of a form: one that cannot be done does not stop the others."""
+    outcomes: dict[str, str] = {}
+    refused: list[str] = []
+    for identifier in form_ids(visit):
+
+        def on_one(tx: Tx, job: int = identifier) -> str:
+            return act(tx, job)
+
+        try:
+            outcomes[str(identifier)] = audited(visit, what, f"job {identifier}", on_one)
+        except (NotFound, Conflict) as error:
+            outcomes[str(identifier)] = error.code
+            refused.append(str(error))
+    if visit.wants_json or "authorization" in visit.request.headers:
+        return JSONResponse({"outcomes": outcomes, "refused": refused}, 409 if refused else 200)
+    counts: dict[str, int] = {}
+    for outcome in outcomes.values():
+        words = DONE.get(outcome, f"left as it was ({outcome})")
+        counts[words] = counts.get(words, 0) + 1
+    if refused:
+        return visit.redirect(back, " ".join(refused), "bad")
+    return visit.redirect(back, ", ".join(f"{count} {words}" for words, count in counts.items()))
+
+
+def retry(visit: Visit) -> Response:
+    """Open settled jobs again, due at once."""
+    engine = visit.app.engine
+    return _each(visit, "retry", lambda tx, job: engine.revive(tx, [job])[0], visit.back("/jobs"))
+
+
+def cancel(visit: Visit) -> Response:
+    """End jobs, after asking."""
+    if visit.sent("sure") != "yes" and "authorization" not in visit.request.headers:
+        return ask_cancel(visit)
+    engine, who = visit.app.engine, visit.who
+    assert who is not None
+    why = redact(visit.sent("why")) or f"cancelled by {who.name}"
+    return _each(
+        visit, "cancel", lambda tx, job: engine.cancel(tx, [(job, why)])[0], visit.back("/jobs")
+    )
+
+
+def ask_cancel(visit: Visit) -> Response:
+    """What cancelling would do, counted now; nothing is changed yet."""
+    found = form_ids(visit)
+    phases: dict[str, int] = {}
+    for identifier in found:
+        try:
+            phase = visit.app.job(identifier).phase
+        except NotFound:
+            phase = "done"
+        phases[phase] = phases.get(phase, 0) + 1
+    running = phases.get("running", 0) + phases.get("expired", 0)
+    waiting = phases.get("ready", 0) + phases.get("waiting", 0)
+    rest = len(found) - running - waiting
+    effects = [
+        *([("cancelled", f"{waiting} that wait will not run")] if waiting else []),
+        *(
+            [("running", f"{running} that run are told to stop by their workers")]
+            if running
+            else []
+        ),
+        *([("done", f"{rest} that have ended stay as they are")] if rest else []),
+    ]
+    one = len(found) == 1
+    return visit.render(
+        *(visit, "confirm.html"),
+        question=f"Cancel job {found[0]}?" if one else f"Cancel {len(found)} jobs?",
+        warning="A job that was cancelled can be opened again with Retry, while it is kept.",
+        effects=effects,
+        action="/jobs/cancel",
+        fields=[("id", each) for each in found],
+        back=visit.back("/jobs").removeprefix(visit.base),
+        crumb=("/jobs", "Jobs"),
+        keep="Keep it" if one else "Keep them",
+        button="Cancel the job" if one else f"Cancel {len(found)} jobs",
+    )
+
+
+def _queue(visit: Visit) -> str:
+    name = visit.sent("queue") or visit.asked("queue")
+    if not name:
+        raise HTTPException(400, "Say which queue.")
+    return name if name == "*" else visit.app.queue(name).name
+
+
+def pause(visit: Visit) -> Response:
+    """Start no more jobs of a queue; to pause everything is asked twice."""
+    name = _queue(visit)
+    if name == "*" and visit.sent("sure") != "yes" and "authorization" not in visit.request.headers:
+        return ask_pause(visit)
+    return _switch(visit, "pause", name)
+
+
+def resume(visit: Visit) -> Response:
+    return _switch(visit, "resume", _queue(visit))
+
+
+def _switch(visit: Visit, what: str, name: str) -> Response:
+    engine = visit.app.engine
+
+    def act(tx: Tx) -> str:
+        (engine.pause if what == "pause" else engine.resume)(tx, [name])
+        return f"{what}d"
+
+    outcome = audited(visit, what, f"queue {name}", act)
+    if visit.wants_json or "authorization" in visit.request.headers:
+        return JSONResponse({"queue": name, "outcome": outcome})
+    shown = "Everything" if name == "*" else f"Queue {name}"
+    return visit.redirect(visit.back(), f"{shown} is {outcome}")
+
+
+def ask_pause(visit: Visit) -> Response:
+    name = _queue(visit)
+    what = "everything" if name == "*" else f"queue {name}"
+    return visit.render(
+        *(visit, "confirm.html"),
+        question=f"Pause {what}?",
+        warning="No job starts until it is resumed.",
+        effects=[
+            ("paused", "Jobs that are due wait, and are kept"),
+            ("running", "What runs goes on to its end"),
+        ],
+        action="/queues/pause",
+        fields=[("queue", name)],
+        back=visit.back().removeprefix(visit.base),
+        crumb=("/", "Overview"),
+        keep="Go on working",
+        button=f"Pause {what}",
+    )
+
+
+# --- the door
+
+
+def login_page(visit: Visit) -> Response:
+    """A link does nothing by itself, so that nobody who only looks at it uses it up."""
+    back = visit.back().removeprefix(visit.base)
+    return visit.render(visit, "login.html", code=visit.asked("code"), back=back, words="")
+
+
+def login(visit: Visit) -> Response:
+    """Exchange a token, or the code of a link, for a session."""
+    try:
+        session = Tokens(visit.app).open_session(visit.sent("token").strip())
+    except NotFound as error:
+        back = visit.back().removeprefix(visit.base)
+        return visit.render(
+            *(visit, "login.html"), status=401, code="", back=back, words=str(error)
+        )
+    answer = visit.redirect(visit.back())
+    answer.set_cookie(
+        *(cookie_name(visit), session),
+        max_age=SESSION_MS // 1000,
+        httponly=True,
+        secure=visit.secure,
+        samesite="lax",
+    )
+    return answer
+
+
+def logout(visit: Visit) -> Response:
+    if visit.who is not None and visit.who.session:
+        Tokens(visit.app).end_session(visit.who.session)
+    answer = visit.redirect(f"{visit.base}/login")
+    answer.delete_cookie(cookie_name(visit), httponly=True, secure=visit.secure, samesite="lax")
+    return answer
+
+
+def theme(visit: Visit) -> Response:
+    """Light, dark or as the system has it; the script does the same by itself."""
+    chosen = visit.sent("theme")
+    if chosen not in {"", *THEMES}:
+        raise UsageError("a theme is light or dark")
+    answer = visit.redirect(visit.back("/menu"))
+    answer.set_cookie("theme", chosen, max_age=31_536_000 if chosen else 0, samesite="lax")
+    return answer

@@ -1,0 +1,239 @@
+"""What people look at: the overview, jobs, one job. Each reads a bounded number of rows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, RedirectResponse, Response
+
+from duework.clock import FOREVER
+from duework.errors import DatabaseError, NotFound
+from duework.handles import Job
+from duework.health import attention
+from duework.health.status import Status
+from duework.kernel.engine import OWN_TASKS
+from duework.kernel.job import OWN_QUEUE
+from duework.web.filters import dur
+from duework.web.rendering import first_line, static_files
+from duework.web.timeline import timeline
+from duework.web.visits import Visit
+
+PAGE = 50
+NEEDS = 8
+LINES = 200
+LONGEST = 300
+PHASES = ("running", "ready", "waiting", "failed", "done", "cancelled")
+FILTERS = ("task", "queue", "key")
+# A row is kept for ever from here on; see `keep_failed`.
+FAR = FOREVER - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a job does not run yet: one sentence, with its end where there is one."""
+
+    glyph: str
+    title: str
+    words: str = ""
+    tone: str = ""
+    until: int | None = None
+    job: int | None = None
+
+
+def overview(visit: Visit) -> Response:
+    """Is everything fine, what is stuck, and what can be done about it."""
+    status = visit.app.status()
+    found, lines = attention.needs(status), attention.ours(status)
+    lags = [line.lag for line in lines if line.lag is not None and not line.paused]
+    lines.sort(key=lambda line: (-(line.lag or 0), -line.ready, line.queue, line.task))
+    return visit.render(
+        *(visit, "overview.html"),
+        needs=found[:NEEDS],
+        hidden_needs=max(0, len(found) - NEEDS),
+        asks=len(attention.asking(found)),
+        stuck=bool(attention.stuck(status)),
+        bare=not lines and not status.failed and not status.paused,
+        lines=lines[:LINES],
+        hidden_lines=max(0, len(lines) - LINES),
+        oldest=max(lags, default=None),
+        late=max(lags, default=0) > attention.LATE_MS,
+        late_ms=attention.LATE_MS,
+        paused=status.paused,
+        failed=status.failed,
+        alive=sum(worker.seen in {"alive", "elsewhere"} for worker in status.workers),
+        **_sums(status),
+    )
+
+
+def _sums(status: Status) -> dict[str, int]:
+    lines = attention.ours(status)
+    return {
+        "ready": sum(line.ready for line in lines),
+        "waiting": sum(line.waiting for line in lines),
+        "running": sum(line.running for line in lines),
+    }
+
+
+def jobs(visit: Visit) -> Response:
+    """Jobs by phase, task, queue and key, newest first; all of that is in the address."""
+    if visit.asked("q"):
+        return _found(visit, visit.asked("q").strip())
+    wanted = {name: visit.asked(name) for name in FILTERS}
+    phase = visit.asked("phase")
+    if phase not in {"", "expired", *PHASES}:
+        raise HTTPException(400, "There is no such phase.")
+    if any(len(value) > LONGEST or "\0" in value for value in wanted.values()):
+        raise HTTPException(400, "A filter that long matches nothing.")
+    before = visit.asked("before") or str(2**62)
+    if not re.fullmatch(r"[0-9]{1,19}", before):
+        raise HTTPException(400, "`before` is the id of a job.")
+    page = visit.app.jobs(phase=phase, **wanted, before=min(int(before), 2**62), limit=PAGE)
+    # The engine's own jobs are of no interest, unless they failed or are asked for.
+    own = any(wanted.values())
+    shown = [job for job in page if own or job.queue != OWN_QUEUE or job.phase == "failed"]
+    status = visit.app.status()
+    counts = {**_sums(status), "failed": status.failed}
+
+    def url(**more: str) -> str:
+        query = urlencode({k: v for k, v in {"phase": phase, **wanted, **more}.items() if v})
+        return f"{visit.base}/jobs" + (f"?{query}" if query else "")
+
+    return visit.render(
+        *(visit, "jobs.html"),
+        jobs=shown,
+        phase=phase,
+        key=wanted["key"],
+        chosen=[(name, value) for name, value in wanted.items() if value],
+        tabs=[
+            ("All", "", None),
+            *((name.capitalize(), name, counts.get(name)) for name in PHASES),
+        ],
+        with_phase=lambda value: url(phase=value),
+        without=lambda name: url(**{name: ""}),
+        newest=url(),
+        older=url(before=str(page[-1].id)) if len(page) == PAGE else "",
+        paged=bool(visit.asked("before")),
+        says=says,
+    )
+
+
+def _found(visit: Visit, text: str) -> Response:
+    """What the box at the top of every page means: an id, a task, else a key."""
+    if re.fullmatch(r"[0-9]{10,19}", text):
+        return RedirectResponse(f"{visit.base}/jobs/{text}", 303)
+    tasks = {line.task for line in visit.app.status().tasks}
+    query = urlencode({"task" if text in tasks else "key": text[:LONGEST]})
+    return RedirectResponse(f"{visit.base}/jobs?{query}", 303)
+
+
+def says(job: Job[Any]) -> str:
+    """What a list tells of a job: its error, why it ends, its progress or its result."""
+    if job.error and job.state != "done":
+        return first_line(job.error)[:LONGEST]
+    if job.cancelling:
+        return f"is being cancelled: {job.cancelling}"[:LONGEST]
+    if job.phase == "expired":
+        return "its lease has ended: whoever looks next takes it over"
+    return (job.stored_progress or job.stored_result or "")[:LONGEST]
+
+
+def job(visit: Visit) -> Response:
+    """One job: where it is, why, what it did."""
+    identifier = int(visit.request.path_params["id"])
+    if identifier >= 2**63:
+        raise NotFound(f"there is no job {identifier}")
+    found = visit.app.job(identifier)
+    attempts = visit.app.attempts(identifier)
+    drawn = timeline(found, attempts, visit.app.now(), visit.zone)
+    hidden = {"payload", "stored_result", "stored_progress", "error", "_app"}
+    return visit.render(
+        *(visit, "job.html"),
+        job=found,
+        reason=_reason(visit, found),
+        attempts=attempts[::-1],
+        line=drawn,
+        kept_for_ever=found.due >= FAR,
+        raw=[
+            (name, value)
+            for name in found.__struct_fields__
+            if name not in hidden and (value := getattr(found, name)) is not None
+        ],
+    )
+
+
+def _reason(visit: Visit, found: Job[Any]) -> Reason | None:
+    """The first that holds, of those that can be told for sure."""
+    if found.state != "open" or found.phase == "running":
+        return None
+    if found.phase == "expired":
+        words = "Its worker has not extended it; whoever looks next takes it over."
+        return Reason("late", "Its lease has ended", words, "warn")
+    return _held_back(visit, found) or _its_own_time(found)
+
+
+def _held_back(visit: Visit, found: Job[Any]) -> Reason | None:
+    """By something that somebody may want to change."""
+    paused = visit.app.paused()
+    if "*" in paused or found.queue in paused:
+        what = "Everything" if "*" in paused else f"Queue {found.queue}"
+        words = "Nothing of it starts until it is resumed."
+        return Reason("lock", f"{what} is paused", words, "warn")
+    theirs = [name for name in visit.app.registry.names() if not name.startswith(OWN_TASKS)]
+    if theirs and visit.app.registry.get(found.task) is None:
+        words = "A worker that knows it may be running elsewhere."
+        return Reason("unknown", "This App does not know the task", words, "warn")
+    return None
+
+
+def _its_own_time(found: Job[Any]) -> Reason:
+    """As planned."""
+    if found.due >= FOREVER:
+        if found.after is not None:
+            return Reason("serial", "Waits for the end of another job", job=found.after)
+        return Reason("serial", "Waits for its turn", f"Others of serial {found.serial} are ahead.")
+    if found.due > found.seen_at and found.failures:
+        return Reason("retry", "Will be tried again", first_line(found.error), until=found.due)
+    if found.due > found.seen_at:
+        return Reason("clock", "Due", until=found.due)
+    waited = dur(found.seen_at - found.due)
+    return Reason("ready", f"Ready for {waited}", "It starts when a worker has room for it.")
+
+
+def menu(visit: Visit) -> Response:
+    return visit.render(visit, "menu.html")
+
+
+def nothing(_visit: Visit) -> Response:
+    """Every address that there is no page for."""
+    raise NotFound("There is no such page.")
+
+
+def static(visit: Visit) -> Response:
+    """A file of the wheel, under a name that changes with it: it may be kept for ever."""
+    try:
+        body, kind = static_files()[visit.request.path_params["name"]]
+    except KeyError:
+        raise NotFound("There is no such file.") from None
+    kept = {"cache-control": "public, max-age=31536000, immutable"}
+    return Response(body, media_type=kind, headers=kept)
+
+
+def health(visit: Visit) -> Response:
+    """Whether work gets done: 503 if it is stuck although this process is up. Details need a token."""
+    try:
+        status = visit.app.status()
+    except DatabaseError:
+        return JSONResponse({"status": "unavailable"}, 503)
+    stuck = attention.stuck(status)
+    answer: dict[str, Any] = {"status": "stuck" if stuck else "ok"}
+    if visit.who is not None:
+        answer["now"] = status.now
+        answer["failed"] = status.failed
+        answer["stuck"] = [[line.queue, line.task] for line in stuck]
+        answer["needs"] = msgspec.to_builtins(attention.needs(status))
+    return JSONResponse(answer, 503 if stuck else 200)

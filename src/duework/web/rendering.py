@@ -1,0 +1,137 @@
+"""From a visit and some values to a page: templates, static files, and the words that all pages use."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.responses import HTMLResponse, Response
+
+from duework.clock import FOREVER
+from duework.web import filters
+from duework.web.json_text import pieces
+
+if TYPE_CHECKING:
+    from duework.app import App
+    from duework.web.visits import Visit
+
+NAV = (("/", "Overview", "overview", "o"), ("/jobs", "Jobs", "jobs", "j"))
+KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+@lru_cache(maxsize=1)
+def static_files() -> dict[str, tuple[bytes, str]]:
+    """Files by the name under which they are served, which changes with what is in them."""
+    found = {}
+    for entry in (resources.files("duework.web") / "static").iterdir():
+        stem, _, ending = entry.name.partition(".")
+        if ending in KINDS:
+            body = entry.read_bytes()
+            served = f"{stem}.{hashlib.sha256(body).hexdigest()[:12]}.{ending}"
+            found[served] = (body, KINDS[ending])
+    return found
+
+
+@lru_cache(maxsize=1)
+def served_names() -> dict[str, str]:
+    return {f"{name.partition('.')[0]}.{name.rpartition('.')[2]}": name for name in static_files()}
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("duework.web"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.globals.update(
+        n=filters.n,
+        counted=filters.counted,
+        dur=filters.dur,
+        size=filters.size,
+        many=many,
+        first_line=first_line,
+        rest_of=lambda text: text[len(first_line(text)) :],
+        json_pieces=pieces,
+        nav=NAV,
+    )
+    return made
+
+
+def many(count: int, one: str, more: str) -> str:
+    return f"{filters.counted(count)} {one if count == 1 else more}"
+
+
+def first_line(text: str | None) -> str:
+    return (text or "").partition("\n")[0]
+
+
+def time_tag(ms: int | None, visit: Visit, now: int) -> Markup:
+    """A time that people and machines read; the words of a near one go on by themselves."""
+    words = filters.when(ms, now, visit.zone)
+    if ms is None or ms >= FOREVER:
+        return Markup('<span class="muted">{}</span>').format(words)
+    near = " ago" in words or words.startswith(("in ", "now"))
+    tag = '<time datetime="{}" data-rel title="{}">{}</time>' if near else _PLAIN
+    return Markup(tag).format(filters.iso(ms), filters.exact(ms, visit.zone), words)  # noqa: S704
+
+
+_PLAIN = '<time datetime="{}" title="{}">{}</time>'
+
+
+def renderer(app: App) -> Callable[..., Response]:
+    """What pages are made with: `render(visit, "jobs.html", jobs=…)`."""
+
+    def render(visit: Visit, template: str, *, status: int = 200, **values: Any) -> Response:
+        now, base = app.now(), visit.base
+        served = served_names()
+
+        def jobs_url(**wanted: str) -> str:
+            query = urlencode({name: value for name, value in wanted.items() if value})
+            return f"{base}/jobs" + (f"?{query}" if query else "")
+
+        text = (
+            environment()
+            .get_template(template)
+            .render(
+                status=status,
+                base=base,
+                here=visit.here,
+                active=_active(visit.here),
+                now_iso=filters.iso(now),
+                clock_text=_clock_text(now, visit),
+                theme=visit.theme,
+                utc=visit.request.cookies.get("zone") == "utc",
+                keys_off=visit.request.cookies.get("keys") == "off",
+                said=visit.said,
+                who=visit.who,
+                signed_in=visit.who is not None,
+                form_key=visit.who.form_key if visit.who else "",
+                can=lambda scope: visit.who is not None and visit.who.may(scope),
+                database="PostgreSQL" if app.url.startswith("postgres") else "SQLite",
+                static=lambda name: f"{base}/static/{served[name]}",
+                jobs_url=jobs_url,
+                t=lambda ms: time_tag(ms, visit, now),
+                **values,
+            )
+        )
+        return HTMLResponse(text, status)
+
+    return render
+
+
+def _active(here: str) -> str:
+    path = here.partition("?")[0]
+    return "/jobs" if path.startswith("/jobs") else path
+
+
+def _clock_text(now: int, visit: Visit) -> str:
+    return f"{filters.clock(now, visit.zone)} {filters.zone_name(now, visit.zone)}"

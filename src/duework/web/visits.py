@@ -1,0 +1,252 @@
+"""One request of somebody: who it is, what they may do, what they sent. Every route goes through `door`.
+
+A route names the scope that it needs, or `OPEN`; there is no other way to make one. A program sends its token
+as `Authorization: Bearer …` and no cookie counts then. A browser has a session in a cookie, and whatever it
+posts must come from our own page twice over: by what the browser says of where it comes from, and by a
+field that only a page of this session has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from duework.errors import Conflict, DatabaseError, NotFound, UsageError
+from duework.web.filters import zone_of
+from duework.web.shield import LOOPBACK, name_of
+from duework.web.tokens import Tokens, Who, same
+
+if TYPE_CHECKING:
+    from duework.app import App
+
+OPEN = ""
+BODY = 64 * 1024
+FIELDS = 300
+SAFE = frozenset({"GET", "HEAD"})
+THEMES = ("light", "dark")
+_BACK = re.compile(r"/[^\\\x00-\x20\x7f/][^\\\x00-\x20\x7f]*|/")
+
+Handler = Callable[["Visit"], Response]
+
+
+@dataclass
+class Visit:
+    """What a page gets to know about a request."""
+
+    app: App
+    request: Request
+    who: Who | None
+    # Why there is nobody: no token, unknown, expired or revoked.
+    refused: str = ""
+    form: list[tuple[str, str]] = field(default_factory=list)
+    render: Callable[..., Response] = field(default=lambda **_: Response())
+
+    @property
+    def base(self) -> str:
+        """What our own addresses start with."""
+        return str(self.request.scope.get("root_path", "")).rstrip("/")
+
+    @property
+    def here(self) -> str:
+        """This page, with its filters, below `base`."""
+        path = self.request.url.path.removeprefix(self.base) or "/"
+        query = self.request.url.query
+        return f"{path}?{query}" if query else path
+
+    @property
+    def theme(self) -> str:
+        chosen = self.request.cookies.get("theme", "")
+        return chosen if chosen in THEMES else ""
+
+    @property
+    def zone(self) -> tzinfo:
+        cookies = self.request.cookies
+        name = "UTC" if cookies.get("zone") == "utc" else unquote(cookies.get("tz", ""))
+        return zone_of(name)
+
+    @property
+    def wants_json(self) -> bool:
+        return "application/json" in self.request.headers.get("accept", "")
+
+    def asked(self, name: str) -> str:
+        """A value of the address; empty if there is none."""
+        return self.request.query_params.get(name, "")
+
+    def sent(self, name: str) -> str:
+        """A field of the form; empty if there is none."""
+        return next((value for key, value in self.form if key == name), "")
+
+    def all_sent(self, name: str) -> list[str]:
+        return [value for key, value in self.form if key == name]
+
+    def back(self, default: str = "/") -> str:
+        """Where an action returns to: an address of ours, whatever the form says."""
+        wanted = self.sent("back") or self.asked("back")
+        return self.base + (wanted if _BACK.fullmatch(wanted) else default)
+
+    def redirect(self, to: str, words: str = "", kind: str = "ok") -> Response:
+        answer = RedirectResponse(to, 303)
+        if words:
+            value = quote(f"{kind} {words[:500]}")
+            answer.set_cookie("said", value, max_age=30, httponly=True, samesite="lax")
+        return answer
+
+    @property
+    def said(self) -> tuple[str, str] | None:
+        """What the last action had to say, told once."""
+        kind, _, words = unquote(self.request.cookies.get("said", "")).partition(" ")
+        return (kind, words) if kind in {"ok", "bad"} and words else None
+
+    @property
+    def secure(self) -> bool:
+        return name_of(self.request.headers.get("host", "")) not in LOOPBACK
+
+
+def cookie_name(visit: Visit) -> str:
+    """By its prefix a browser takes it from this very host alone, and only by https."""
+    return "__Host-duework" if visit.secure else "duework"
+
+
+def door(app: App, render: Callable[..., Response]) -> Callable[..., Route]:
+    """What makes routes: `route("/jobs", jobs, "read")`."""
+
+    def route(
+        path: str, handler: Handler, scope: str, methods: tuple[str, ...] = ("GET",)
+    ) -> Route:
+        async def enter(request: Request) -> Response:
+            visit = Visit(app, request, None, render=render)
+            try:
+                return await _enter(visit, handler, scope)
+            except HTTPException as error:
+                return problem(visit, error.status_code, error.detail)
+            except NotFound as error:
+                return problem(visit, 404, str(error))
+            except (UsageError, Conflict) as error:
+                return problem(visit, 400 if isinstance(error, UsageError) else 409, str(error))
+            except DatabaseError as error:
+                return problem(visit, 503, f"The database does not answer: {error}")
+
+        made = Route(path, enter, methods=list(methods), name=f"{methods[0]} {path}")
+        # For the test that goes through all doors.
+        made.needs = scope  # type: ignore[attr-defined]
+        return made
+
+    return route
+
+
+async def _enter(visit: Visit, handler: Handler, scope: str) -> Response:
+    request = visit.request
+    if request.method not in SAFE:
+        visit.form = await _form(request)
+    await run_in_threadpool(_recognise, visit)
+    if request.method not in SAFE:
+        _check_origin(visit, has_session=scope != OPEN)
+    if scope != OPEN and visit.who is None:
+        if (
+            request.method == "GET"
+            and not visit.wants_json
+            and "authorization" not in request.headers
+        ):
+            return RedirectResponse(f"{visit.base}/login?back={quote(visit.here)}", 303)
+        words = {"": "Sign in first."}.get(visit.refused, f"That token is {visit.refused}.")
+        raise HTTPException(401, words)
+    if scope != OPEN and visit.who is not None and not visit.who.may(scope):
+        words = f"This needs the scope {scope}; {visit.who.name} has {visit.who.scope}."
+        raise HTTPException(403, words)
+    answer = await run_in_threadpool(handler, visit)
+    if visit.said and answer.status_code == 200:  # noqa: PLR2004 - told on a page, not by a redirect
+        answer.delete_cookie("said", httponly=True, samesite="lax")
+    return answer
+
+
+async def _form(request: Request) -> list[tuple[str, str]]:
+    """The fields of a form, of a bounded size; nothing else is taken."""
+    kind = request.headers.get("content-type", "application/x-www-form-urlencoded")
+    if kind.partition(";")[0].strip() != "application/x-www-form-urlencoded":
+        raise HTTPException(415, "Send a form: application/x-www-form-urlencoded.")
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY:
+            raise HTTPException(413, f"A form has at most {BODY:,} bytes.")
+    try:
+        return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS)
+    except ValueError as error:
+        raise HTTPException(400, "The form cannot be read.") from error
+
+
+def _recognise(visit: Visit) -> None:
+    """Who it is, by the header of a program or else by the cookie of a browser."""
+    header = visit.request.headers.get("authorization")
+    if header is not None:
+        word, _, secret = header.partition(" ")
+        found = (
+            Tokens(visit.app).who(secret.strip(), "token")
+            if word.lower() == "bearer"
+            else "unknown"
+        )
+    elif session := visit.request.cookies.get(cookie_name(visit)):
+        found = Tokens(visit.app).who(session, "session")
+    else:
+        found = ""
+    if isinstance(found, Who):
+        visit.who = found
+    else:
+        visit.refused = found
+
+
+def _check_origin(visit: Visit, *, has_session: bool) -> None:
+    """Refuse what another site lets a browser send; a program with a token is no browser."""
+    headers = visit.request.headers
+    if "authorization" in headers:
+        return
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        ours = site == "same-origin"
+    else:
+        ours = origin is not None and _same_host(origin, headers.get("host", ""))
+    if not ours:
+        raise HTTPException(403, "This was sent from a page of another site.")
+    known = visit.who is not None and same(visit.sent("form"), visit.who.form_key)
+    if has_session and visit.who is not None and not known:
+        raise HTTPException(403, "This form is of another session: reload the page and try again.")
+
+
+def _same_host(origin: str, host: str) -> bool:
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return parts.scheme in {"http", "https"} and parts.netloc.lower() == host.lower()
+
+
+def problem(visit: Visit, status: int, words: str) -> Response:
+    """An error for whoever asked: a page for people, JSON for programs."""
+    if visit.wants_json or "authorization" in visit.request.headers:
+        code = HTTPStatus(status).phrase.lower().replace(" ", "_")
+        return JSONResponse({"error": {"code": code, "message": words}}, status)
+    shown = words[:1].upper() + words[1:]
+    return visit.render(visit, "error.html", status=status, words=shown)
+
+
+def form_ids(visit: Visit, most: int = 100) -> list[int]:
+    """The jobs that a form names."""
+    given = visit.all_sent("id") or visit.request.query_params.getlist("id")
+    if not given:
+        raise HTTPException(400, "No job was chosen: tick some first.")
+    if len(given) > most:
+        raise HTTPException(400, f"At most {most} jobs at a time.")
+    if any(not re.fullmatch(r"[0-9]{1,19}", each) or int(each) >= 2**63 for each in given):
+        raise HTTPException(400, "That is not the id of a job.")
+    return list(dict.fromkeys(int(each) for each in given))

@@ -1,0 +1,91 @@
+"""`duework web` as it is started: the link, the token's file, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from duework import App, UsageError
+
+WEB = [sys.executable, "-m", "duework", "web"]
+
+
+@contextmanager
+def served(url: str, folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """A server that is up, and the lines that it printed first."""
+    words = [*WEB, "--url", url, "--port", "0", "--token-file", str(folder / "first.token")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            lines = []
+            while not lines or "login?code=" not in lines[-1]:
+                line = process.stdout.readline()
+                assert line, lines
+                lines.append(line.strip())
+            yield lines[-1].rpartition(" ")[2], lines
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def test_the_server_is_started_and_the_link_signs_in(url: str, tmp_path: Path) -> None:
+    App(url).admin.migrate(create=True)
+
+    with served(url, tmp_path) as (link, lines):
+        base = link.partition("/login")[0]
+        assert lines[0].startswith("The token 'first' (scope admin) is in ")
+        assert os.stat(tmp_path / "first.token").st_mode & 0o777 == 0o600
+        with httpx2.Client(base_url=base) as client:
+            assert client.get("/health").json() == {"status": "ok"}
+            assert "Paste a token" in client.get("/", follow_redirects=True).text
+            code = re.search(r'name="token" value="([\w-]+)"', client.get(link).text)
+            assert code
+            entered = client.post("/login", data={"token": code[1]}, headers={"origin": base})
+            assert entered.status_code == 303
+            assert "<h1>Overview</h1>" in client.get("/").text
+            assert client.get("/", headers={"host": "evil.test"}).status_code == 421
+            assert "server" not in client.get("/").headers
+
+    with served(url, tmp_path) as (_, lines):
+        assert len(lines) == 1, "the first token is made once"
+
+
+def refused(*words: str) -> str:
+    ended = subprocess.run([*WEB, *words], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 78, (ended.stdout, ended.stderr)
+    return ended.stderr
+
+
+def test_it_listens_elsewhere_only_under_a_name(url: str) -> None:
+    App(url).admin.migrate(create=True)
+
+    assert "--public-name" in refused("--url", url, "--host", "0.0.0.0")  # noqa: S104 - refused
+    assert "--public-name" in refused("--url", url, "--host", "example.com")
+    assert "no name of a host" in refused("--url", url, "--public-name", "a b")
+
+
+def test_without_the_extra_it_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "starlette.applications", None)
+    for name in [name for name in sys.modules if name.startswith("duework.web.asgi")]:
+        monkeypatch.delitem(sys.modules, name)
+
+    with pytest.raises(UsageError, match=r"pip install 'duework\[web\]'"):
+        App(f"sqlite:///{tmp_path / 'work.db'}").asgi()
+
+
+def test_a_prefix_that_is_none_is_refused(tmp_path: Path) -> None:
+    app = App(f"sqlite:///{tmp_path / 'work.db'}")
+
+    for prefix in ("ops", "/ops/", "/"):
+        with pytest.raises(UsageError, match="prefix"):
+            app.asgi(prefix)
