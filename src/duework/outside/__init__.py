@@ -1,0 +1,1 @@
+"""The world beyond the database: HTTP clients, signed webhooks, sealed secrets."""
