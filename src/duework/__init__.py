@@ -2,7 +2,10 @@
 
 from duework.admin import Admin
 from duework.app import App
+from duework.clock import Scaled
+from duework.config import Secret
 from duework.errors import (
+    BadSignature,
     Conflict,
     DatabaseError,
     Error,
@@ -13,6 +16,7 @@ from duework.errors import (
     ObjectTooLarge,
     PayloadTooLarge,
     SchemaMismatch,
+    SecretsError,
     TaskNotFound,
     Unavailable,
     Unknown,
@@ -20,31 +24,34 @@ from duework.errors import (
     WaitTimeout,
 )
 from duework.handles import Attempt, Job, Queue
+from duework.health.checkup import Check
+from duework.health.needs import Need
+from duework.health.status import Status, TaskStatus, WorkerStatus
+from duework.health.verify import Finding
+from duework.health.why import Why
 from duework.kernel import facts
-from duework.kernel.adaptive import Adaptive
-from duework.kernel.checkup import Check
 from duework.kernel.outcomes import Cancel, Fail, Retry, Snooze, Throttled
-from duework.kernel.paces import Rate, Tick
-from duework.kernel.quota import Quota
+from duework.kernel.paces.adaptive import Adaptive
+from duework.kernel.paces.pace import Rate, Tick
+from duework.kernel.paces.quota import Quota
 from duework.kernel.retry import Exponential
 from duework.kernel.run import Run
-from duework.kernel.status import Status, TaskStatus, WorkerStatus
 from duework.kernel.transaction import Transaction
-from duework.kernel.verify import Finding
-from duework.kernel.worker import Worker
+from duework.outside import http, webhooks
 from duework.part import Part
-from duework.shapes.answers import Accepted, Pending, Rejected, Sent
-from duework.shapes.batches import Batch, Progress
-from duework.shapes.chain import Chain, ChainPage, ChainProgress, End, Next, Page
-from duework.shapes.channels import Channel, Sending
-from duework.shapes.deliveries import Delivery
-from duework.shapes.messages import OutboxMessage
-from duework.shapes.object_handle import ObjectHandle, ObjectInfo
-from duework.shapes.objects import DurableObject
-from duework.shapes.outboxes import Outbox, Postbox
-from duework.shapes.paces import PaceStatus
-from duework.shapes.schedule import Schedule
+from duework.shapes.batches.handle import Batch, Progress
+from duework.shapes.chains.handle import Chain, ChainPage, ChainProgress, End, Next, Page
+from duework.shapes.deliveries.channels import Channel, Sending
+from duework.shapes.deliveries.handle import Delivery
+from duework.shapes.objects.handle import DurableObject
+from duework.shapes.objects.proxy import ObjectHandle, ObjectInfo
+from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
+from duework.shapes.outboxes.handle import Outbox, OutboxHandle
+from duework.shapes.outboxes.messages import OutboxMessage
+from duework.shapes.paces.handle import PaceStatus
+from duework.shapes.schedules.handle import Schedule
 from duework.task import Task
+from duework.worker.worker import Worker
 
 __all__ = [
     "Accepted",
@@ -52,6 +59,7 @@ __all__ = [
     "Admin",
     "App",
     "Attempt",
+    "BadSignature",
     "Batch",
     "Cancel",
     "Chain",
@@ -72,19 +80,20 @@ __all__ = [
     "InvalidArguments",
     "Job",
     "LeaseLost",
+    "Need",
     "Next",
     "NotFound",
     "ObjectHandle",
     "ObjectInfo",
     "ObjectTooLarge",
     "Outbox",
+    "OutboxHandle",
     "OutboxMessage",
     "PaceStatus",
     "Page",
     "Part",
     "PayloadTooLarge",
     "Pending",
-    "Postbox",
     "Progress",
     "Queue",
     "Quota",
@@ -92,8 +101,11 @@ __all__ = [
     "Rejected",
     "Retry",
     "Run",
+    "Scaled",
     "Schedule",
     "SchemaMismatch",
+    "Secret",
+    "SecretsError",
     "Sending",
     "Sent",
     "Snooze",
@@ -108,7 +120,10 @@ __all__ = [
     "Unknown",
     "UsageError",
     "WaitTimeout",
+    "Why",
     "Worker",
     "WorkerStatus",
     "facts",
+    "http",
+    "webhooks",
 ]

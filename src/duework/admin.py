@@ -14,17 +14,21 @@ from duework.clock import SystemClock
 from duework.db import migrate
 from duework.db.urls import missing, open_database, redacted
 from duework.errors import Conflict, NotFound, SchemaMismatch
-from duework.kernel.checkup import Check, checkup
+from duework.health.checkup import Check, checkup
+from duework.health.needs import Need, needs
+from duework.health.status import Status, status
+from duework.health.verify import Finding, verify
+from duework.health.why import Around, Why, why
 from duework.kernel.engine import OWN_TASKS
-from duework.kernel.status import Status, status
-from duework.kernel.verify import Finding, verify
-from duework.shapes import object_store
+from duework.shapes.objects import store as object_store
 
 if TYPE_CHECKING:
     from duework.app import App
 
 # Jobs per transaction of a verb on many of them.
 CHUNK = 500
+# From when on somebody who cannot write is said to be unable to.
+STUCK_SECONDS = 1.0
 
 
 class Admin:
@@ -118,10 +122,29 @@ class Admin:
         known = self._app.registry.get if theirs else None
         with self._app.engine.database.reading() as tx:
             return status(
-                *(tx,),
+                tx,
                 now=self._app.now(),
+                near=self._app.engine.near,
                 known=None if known is None else lambda task: known(task) is not None,
             )
+
+    def why(self, identifier: int) -> Why:
+        """Why a job waits, runs or has ended, from the rows; `NotFound` if there is none."""
+        around = self._around()
+        with self._app.engine.database.reading() as tx:
+            return why(tx, int(identifier), around)
+
+    def needs(self) -> list[Need]:
+        """What needs somebody, the most urgent first."""
+        around = self._around()
+        with self._app.engine.database.reading() as tx:
+            return needs(tx, around)
+
+    def _around(self) -> Around:
+        engine = self._app.engine
+        # A lock that somebody held for a moment is no reason.
+        broken = engine.writer.stuck(STUCK_SECONDS) or engine.database.disk_full_reason()
+        return Around(self._app.now(), engine.near, broken, self._app.registry)
 
     def verify(
         self, *, full: bool = False, tell: Callable[[str], None] = lambda _: None
@@ -146,7 +169,7 @@ class Admin:
             yield self._app.purge(chunk)
 
     def purge_queue(self, queue: str) -> Iterator[int]:
-        """Cancel every job of a queue that nobody runs; yields how many, in chunks."""
+        """Cancel every job of a queue that does not run; yields how many, in chunks."""
         engine = self._app.engine
         while count := engine.writer.call(engine.purge_queue, [queue])[0]:
             yield count

@@ -7,61 +7,73 @@ it has to be. Two Apps in one process do not know of each other.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from duework.admin import Admin
-from duework.clock import Clock, SystemClock
+from duework.averbs import averb
+from duework.clock import Clock, clock_from_environment
 from duework.db import migrate
 from duework.db.database import Tx, is_stdlib
 from duework.db.urls import open_database, redacted, served
 from duework.durations import Duration, milliseconds
 from duework.errors import UsageError
 from duework.handles import Job, Queue
+from duework.health.needs import Need
+from duework.health.status import Status
+from duework.health.why import Why
 from duework.ids import Ids
 from duework.kernel import jobs, lanes
-from duework.kernel.bell import Bell
-from duework.kernel.engine import PRUNE_TASK, Engine, Settings, prune_round
+from duework.kernel.engine import Engine, WorkerLimits
 from duework.kernel.facts import Fact
-from duework.kernel.isolate import NotHere, isolated
-from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, Held, LaneName, NewJob
-from duework.kernel.lanes import Q
+from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, LaneName, LockedJob, NewJob
+from duework.kernel.lanes import JOBS
 from duework.kernel.outcomes import Snooze
-from duework.kernel.paces import Pace
-from duework.kernel.status import Status
-from duework.kernel.tasks import Definition, Policy, Registry, check_count, check_name
-from duework.kernel.transaction import Transaction
-from duework.kernel.worker import Worker
+from duework.kernel.paces.pace import Pace
+from duework.kernel.pruning import (
+    PRUNE_EVERY_MS,
+    PRUNE_KEY,
+    PRUNE_TASK,
+    prune_round,
+    wait_ms,
+)
+from duework.kernel.tasks import Definition, Policy, Registry, Writes, check_count, check_name
+from duework.kernel.transaction import Block, Transaction
+from duework.outside.secrets import NewSecret, Secrets
 from duework.part import Part, Tasks, define
-from duework.shapes.batches import Batches
-from duework.shapes.chain_tasks import ChainVerbs
-from duework.shapes.chains import Chains
-from duework.shapes.delivery_desk import DeliveryVerbs
-from duework.shapes.objects import Objects
-from duework.shapes.outboxes import OutboxDesk, message_writes
-from duework.shapes.paces import Paces
-from duework.shapes.schedule import Schedules
-from duework.shapes.scheduling import Scheduling
+from duework.shapes.batches.handle import Batches
+from duework.shapes.chains.tasks import ChainVerbs
+from duework.shapes.chains.verbs import Chains
+from duework.shapes.deliveries.operator import DeliveryVerbs
+from duework.shapes.objects.handle import Objects
+from duework.shapes.outboxes.handle import OutboxVerbs, message_writes
+from duework.shapes.paces.handle import Paces
+from duework.shapes.schedules.declare import Scheduling
+from duework.shapes.schedules.handle import Schedules
 from duework.shapes.shape import Shape
 from duework.task import Task
-from duework.twins import averb
 from duework.verbs import Verbs
+from duework.worker.isolation.parent import NeedsWorker, isolated
+from duework.worker.resting import reach_others
+from duework.worker.worker import Worker
 
 DEFAULT_URL = "sqlite:///duework.db"
-PRUNE_EVERY_MS = 3_600_000
 PRUNE_CHUNKS = 1000
+# What shapes keep is looked at no more often.
+SHAPES_EVERY_MS = 60_000
 SHORTEST_LEASE_MS = 100
 
 
-class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDesk, Paces, Objects):
+class App(
+    Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxVerbs, Paces, Objects
+):
     """Durable work on one database."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a setting of its own
         self,
         url: str | None = None,
         *,
@@ -71,6 +83,8 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         concurrency: int = 100,
         threads: int = 10,
         processes: int | None = None,
+        clock: Clock | None = None,
+        secrets_key: str | None = None,
     ) -> None:
         if durability not in {"power", "process"}:
             raise UsageError("durability is 'power' (survives a power cut) or 'process'")
@@ -78,7 +92,8 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
             "isolated:" if isolated() else url or os.environ.get("DUEWORK_URL") or DEFAULT_URL
         )
         self._durability = durability
-        self.settings = Settings(
+        self._secrets_key = secrets_key
+        self.limits = WorkerLimits(
             lease_ms=check_count("lease, in milliseconds,", milliseconds(lease), SHORTEST_LEASE_MS),
             grace_ms=milliseconds(grace),
             async_slots=check_count("concurrency", concurrency, 0),
@@ -86,7 +101,7 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
             process_slots=check_count("processes", processes or os.cpu_count() or 1, 1),
         )
         self.registry = Registry()
-        self._clock: Clock = SystemClock()
+        self._clock: Clock = _clock() if clock is None else clock
         self._parts: list[Part] = []
         self._shapes: list[Shape] = []
         self._hooks: list[Callable[[Fact], None]] = []
@@ -127,6 +142,11 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
             database = self._engine.database
             migrate.migrate(database, self.schema_steps(database.kind))
 
+    @property
+    def parts(self) -> Sequence[Part]:
+        """What was included, in that order."""
+        return tuple(self._parts)
+
     def _adopt(self, shape: Shape) -> None:
         """Let a shape stand on this App."""
         if shape not in self._shapes:
@@ -145,12 +165,20 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         return Queue(self, name)
 
     def _add_housekeeping(self) -> None:
+        looked = 0
+
         def prune() -> Snooze:
             """Delete settled rows whose retention is over; due again by itself."""
-            taken = prune_round(self.engine, PRUNE_CHUNKS)
-            for shape in self._shapes:
-                shape.prune()
-            return Snooze(0 if taken >= PRUNE_CHUNKS else PRUNE_EVERY_MS / 1000)
+            nonlocal looked
+            engine = self.engine
+            taken = prune_round(engine, PRUNE_CHUNKS)
+            now = engine.clock.now()
+            # A clock that was set back is no reason to wait.
+            if not 0 <= now - looked < SHAPES_EVERY_MS:
+                for shape in self._shapes:
+                    shape.prune()
+                looked = now
+            return Snooze(0 if taken >= PRUNE_CHUNKS else wait_ms(engine) / 1000)
 
         chosen = Policy(queue=OWN_QUEUE, immortal=True, keep=0)
         self.registry.add(Definition(PRUNE_TASK, prune, chosen))
@@ -174,23 +202,25 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
                 "a task with a process of its own has no database: use run.read, run.write and"
                 " run.enqueue, which ask its worker"
             )
-            raise NotHere(message)
+            raise NeedsWorker(message)
         database = open_database(self._url, self._durability)
         try:
             migrate.migrate(database, self.schema_steps(database.kind))
             engine = Engine(database, self.registry, self._clock)
-            engine.steps.begin()
+            engine.clock_watch.begin()
         except BaseException:
             # A file that was refused must not count as open in this process.
             database.close()
             raise
         if (inode := getattr(database, "inode", None)) is not None:
-            engine.bell = Bell(inode)
+            reach_others(engine, inode)
         engine.hooks = self._hooks
         engine.reactor = self._react
+        engine.open_secret = self.secrets.open
+        self.registry.writes["secret"] = Writes(NewSecret, self.secrets.write)
         return engine
 
-    def schema_steps(self, kind: str) -> list[migrate.Steps]:
+    def schema_steps(self, kind: str) -> list[migrate.Migrations]:
         """The migrations of the kernel and of every part."""
         steps = [migrate.kernel_steps(kind)]
         for part in self._parts:
@@ -203,27 +233,37 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         """What operators do: look, migrate, verify, back up, redrive."""
         return Admin(self, self._url, self._durability)
 
+    @property
+    def secrets(self) -> Secrets:
+        """Tokens and passwords, sealed with a key that is not in the database."""
+        return Secrets(self._url, self._secrets_key, lambda: self.engine)
+
     def status(self) -> Status:
-        """How many jobs are ready, waiting and running, of which tasks, and who works on them."""
+        """How many jobs are ready, waiting and running, of which tasks, and which workers there are."""
         return self.admin.status()
+
+    def needs(self) -> list[Need]:
+        """What needs somebody, the most urgent first; empty if nothing does."""
+        return self.admin.needs()
+
+    def why(self, identifier: int) -> Why:
+        """Why a job waits, runs or has ended, from the rows; `NotFound` if there is none."""
+        return self.admin.why(identifier)
 
     def now(self) -> int:
         """The time that rules here, in milliseconds: a server's is known once it was asked."""
         engine = self._engine
         if engine is None and served(self._url):
             engine = self.engine
-        return self._clock.now() if engine is None else engine.steps.steady()
+        return self._clock.now() if engine is None else engine.clock_watch.checked_now()
 
     def connect(self) -> Any:
         """A connection of the driver's own kind, safe to use beside this App."""
         return self.engine.database.connect()
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[Transaction]:
-        """The caller's rows and the jobs they need, in one commit."""
-        engine = self.engine
-        with engine.database.transaction() as tx:
-            yield Transaction(tx, engine)
+    def transaction(self) -> Block:
+        """The caller's rows and the jobs they need, in one commit: `with`, or `async with`."""
+        return Block(self._url, lambda: self.engine)
 
     def read(self, sql: str, /, **values: Any) -> list[Any]:
         """Rows with attribute and index access; `:name` is the one parameter style."""
@@ -238,8 +278,8 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         if engine is not None and engine.writer.ours:
             engine.writer.close()
             engine.database.close()
-            if engine.bell is not None:
-                engine.bell.close()
+            if engine.doorbell is not None:
+                engine.doorbell.close()
 
     # --- jobs
 
@@ -261,7 +301,9 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         """In the caller's own transaction, which the caller commits."""
         if self._engine is None and is_stdlib(connection):
             # Opening the file ourselves would break the locks of the connection that was brought.
-            tx = open_database(self._url, self._durability).adopt(connection)
+            database = open_database(self._url, self._durability)
+            tx = database.adopt(connection)
+            migrate.require(tx, [migrate.kernel_steps(database.kind)])
             ids, now = Ids(self._clock.now), self._clock.now()
             answers: Sequence[Enqueued] = jobs.enqueue(
                 tx, new, ids=ids, lanes=lanes.Lanes(), now=now
@@ -293,6 +335,8 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
     # --- the same for async code
 
     astatus = averb(status)
+    aneeds = averb(needs)
+    awhy = averb(why)
     aread = averb(read)
 
     # --- working
@@ -304,7 +348,7 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         engine.make_ready()
         self._arm_housekeeping(engine)
         self._arm()
-        return Worker(engine, self.settings, queues)
+        return Worker(engine, self.limits, queues)
 
     def _arm(self) -> None:
         """Write what the shapes need before a worker starts; safe to repeat."""
@@ -313,7 +357,7 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
 
     def _arm_housekeeping(self, engine: Engine) -> None:
         lane = LaneName(OWN_QUEUE, PRUNE_TASK)
-        prune = NewJob(lane, "{}", engine.clock.now() + PRUNE_EVERY_MS, key="prune")
+        prune = NewJob(lane, "{}", engine.clock.now() + PRUNE_EVERY_MS, key=PRUNE_KEY)
         engine.writer.call(engine.enqueue, [prune])
 
     @asynccontextmanager
@@ -342,11 +386,25 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         async with self.running():
             yield
 
+    def asgi(self, prefix: str = "", *, public_names: Sequence[str] = ()) -> Any:
+        """The pages for a browser, as an ASGI application; needs `pip install 'duework[web]'`.
+
+        It answers to the names of this machine's loopback, and to `public_names`.
+        """
+        try:
+            from duework.web.asgi import make
+        except ModuleNotFoundError as error:
+            if (error.name or "").startswith("duework"):
+                raise
+            message = f"the pages need {error.name}: pip install 'duework[web]'"
+            raise UsageError(message) from error
+        return make(self, prefix, public_names)
+
     def on_fact(self, hook: Callable[[Fact], None]) -> None:
-        """Tell `hook` what happens, after each commit: for logs and metrics."""
+        """Call `hook` with what happens, after each commit: for logs and metrics."""
         self._hooks.append(hook)
 
-    def _react(self, tx: Tx, row: Held, ending: Ending) -> None:
+    def _react(self, tx: Tx, row: LockedJob, ending: Ending) -> None:
         engine = self.engine
         if row.owner is not None:
             kind = row.owner.partition(":")[0]
@@ -357,18 +415,20 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
         if task is None or not task.reactions:
             return
         view = (
-            self._view(tx.query(Q.jobs, {"ids": [row.id]})[0])
+            self._view(tx.query(JOBS.jobs, {"ids": [row.id]})[0])
             if ending.keep != 0
             else self._gone(row, ending)
         )
         for reaction in task.reactions:
             reaction(Transaction(tx, engine), view, ending.kind)
 
-    def _gone(self, row: Held, ending: Ending) -> Job[Any]:
+    def _gone(self, row: LockedJob, ending: Ending) -> Job[Any]:
         """The view of a row that was not kept."""
         state: Any = ending.kind
         return Job(
-            *(row.id, "", row.task),
+            row.id,
+            "",
+            row.task,
             key=row.key,
             state=state,
             at=row.at,
@@ -378,3 +438,10 @@ class App(Tasks, Verbs, ChainVerbs, Scheduling, Batches, DeliveryVerbs, OutboxDe
             error=ending.error,
             _app=self,
         )
+
+
+def _clock() -> Clock:
+    try:
+        return clock_from_environment()
+    except ValueError as error:
+        raise UsageError(str(error)) from None

@@ -8,6 +8,8 @@ measures durations.
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from datetime import UTC, datetime
 from typing import Protocol
@@ -15,10 +17,20 @@ from typing import Protocol
 # No job is ever due at this time: the year 9999, in milliseconds.
 FOREVER = 253_370_764_800_000
 
+# The quickest that a clock may run, an hour in a second; leases of 15 s are then 15 virtual hours.
+FASTEST = 3600
+VARIABLE = "DUEWORK_CLOCK"
+_SCALED = re.compile(r"(\d+(?:\.\d+)?)(?:@(\d+)/(\d+))?")
+
 _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
+    @property
+    def speed(self) -> float:
+        """How many seconds of it pass in a real one."""
+        ...
+
     def now(self) -> int: ...
 
     def wall(self) -> int: ...
@@ -35,9 +47,11 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clocks.
 
-    Where others have the time, it was theirs once and goes on with boot time from there: whoever
-    sets the wall clock of this host does not move it.
+    Where others have the time, it was theirs once and goes on with boot time from there:
+    setting the wall clock of this host does not move it.
     """
+
+    speed = 1.0
 
     def __init__(self) -> None:
         # How far the time of others is ahead of boot time, if it rules.
@@ -60,7 +74,7 @@ class SystemClock:
             self._ahead = ahead
 
     def boot(self) -> int:
-        return time.clock_gettime_ns(_BOOT) // 1_000_000
+        return _boot()
 
     def monotonic(self) -> float:
         return time.monotonic()
@@ -68,6 +82,8 @@ class SystemClock:
 
 class VirtualClock:
     """A clock that stands still until it is told otherwise."""
+
+    speed = 1.0
 
     def __init__(self, now: int) -> None:
         self._now = now
@@ -90,6 +106,75 @@ class VirtualClock:
 
     def move_to(self, now: int) -> None:
         self._now = max(self._now, now)
+
+
+class Scaled:
+    """Quick motion: `speed` seconds in a real one, counted from an origin that processes can share.
+
+    Delays, back-off, schedules, paces and retention follow it. A lease, a task's timeout and a network
+    timeout last as long as ever. It goes by boot time, so that setting the machine's clock does not
+    move it, and knows no server's clock: all who share it are on one machine.
+    """
+
+    def __init__(self, speed: float, *, now: int | None = None, boot: int | None = None) -> None:
+        if not 1 <= speed <= FASTEST:
+            raise ValueError(f"the speed of a clock is between 1 and {FASTEST}, not {speed:g}")
+        self.speed = float(speed)
+        self._now = time.time_ns() // 1_000_000 if now is None else now
+        self._boot = _boot() if boot is None else boot
+        self._monotonic = time.monotonic() - (_boot() - self._boot) / 1000
+
+    @classmethod
+    def parse(cls, text: str) -> Scaled:
+        """From a text as `DUEWORK_CLOCK` has it: `60@<virtual ms>/<boot ms>`, or `60` from now on."""
+        found = _SCALED.fullmatch(text.strip())
+        if found is None or not 1 <= float(found[1]) <= FASTEST:
+            raise ValueError(
+                f"{VARIABLE} is {text!r}; it should be a speed from 1 to {FASTEST}, as 60,"
+                " or one with its origin, as 60@<virtual ms>/<boot ms>"
+            )
+        now, boot = (int(each) if each else None for each in (found[2], found[3]))
+        return cls(float(found[1]), now=now, boot=boot)
+
+    def now(self) -> int:
+        """The virtual time, in milliseconds."""
+        return self._now + self.boot()
+
+    def wall(self) -> int:
+        """The same: nobody sets it."""
+        return self.now()
+
+    def at(self, wall: int, boot: int) -> int:  # noqa: ARG002 - they are one
+        """What `now` was when these were read."""
+        return wall
+
+    def boot(self) -> int:
+        """Virtual milliseconds since the origin."""
+        return int((_boot() - self._boot) * self.speed)
+
+    def monotonic(self) -> float:
+        """The same in seconds, without suspends."""
+        return (time.monotonic() - self._monotonic) * self.speed
+
+    def __str__(self) -> str:
+        """As `DUEWORK_CLOCK` has it."""
+        return f"{self.speed:g}@{self._now}/{self._boot}"
+
+
+def _boot() -> int:
+    return time.clock_gettime_ns(_BOOT) // 1_000_000
+
+
+def clock_from_environment() -> Clock:
+    """The clock that `DUEWORK_CLOCK` describes, or the system's.
+
+    A bare speed is written back with its origin: the processes that this one starts agree with it.
+    """
+    if not (text := os.environ.get(VARIABLE, "").strip()):
+        return SystemClock()
+    clock = Scaled.parse(text)
+    os.environ[VARIABLE] = str(clock)
+    return clock
 
 
 def as_datetime(ms: int) -> datetime:

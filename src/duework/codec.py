@@ -232,7 +232,7 @@ class ArgumentCodec:
     def encode_many(self, calls: Iterable[Sequence[object]]) -> Iterator[str]:
         """The payloads of many calls, in order; the first that does not fit raises.
 
-        Values that can change are read as they come, since whoever yields them may change them then.
+        Values that can change are read as they come, since the caller may change them between two.
         """
         if not (self._simple and self._plain):
             yield from (self.encode(call, {}) for call in calls)

@@ -14,6 +14,8 @@ from duework.errors import UsageError
 Duration = str | int | float | timedelta
 Moment = str | int | datetime
 
+LONGEST_TEXT = 100
+
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
 
@@ -27,18 +29,17 @@ def milliseconds(length: Duration) -> int:
     elif isinstance(length, (int, float)) and not isinstance(length, bool):
         result = length * 1000
     else:
-        message = (
-            f"a duration is a text like '10m', a number of seconds or a timedelta, not {length!r}"
-        )
-        raise UsageError(message)
+        message = "a duration is a text like '10m', a number of seconds or a timedelta, not"
+        raise UsageError(f"{message} {_shown(length)}")
     # Written so that it also refuses what is not a number.
     if not 0 <= result < FOREVER:
-        message = f"a duration cannot be negative or without end: {length!r}"
-        raise UsageError(message)
+        raise UsageError(f"a duration cannot be negative or without end: {_shown(length)}")
     return round(result)
 
 
 def _parse(text: str) -> float:
+    if len(text) > LONGEST_TEXT:
+        raise UsageError(f"a duration is a text of at most {LONGEST_TEXT} characters")
     total, position = 0.0, 0
     while match := _PART.match(text, position):
         total += float(match[1]) * _UNITS[match[2]]
@@ -49,26 +50,36 @@ def _parse(text: str) -> float:
     return total
 
 
+def _shown(value: object) -> str:
+    try:
+        return f"{value!r:.100}"
+    except ValueError:
+        return "a number of thousands of digits"
+
+
 def moment(when: Moment) -> int:
     """A point in time in milliseconds: an aware datetime, an ISO text with an offset, or ms."""
+    found: object = when
     try:
         if isinstance(when, str):
-            return as_ms(datetime.fromisoformat(when))
-        if isinstance(when, datetime):
-            return as_ms(when)
+            found = as_ms(datetime.fromisoformat(when))
+        elif isinstance(when, datetime):
+            found = as_ms(when)
     except ValueError as error:
-        raise UsageError(f"cannot read {when!r} as a time: {error}") from error
-    if not isinstance(when, int) or isinstance(when, bool) or not -FOREVER < when < FOREVER:
-        message = f"a time is a datetime, an ISO text or milliseconds since 1970, not {when!r:.100}"
-        raise UsageError(message)
-    return when
+        raise UsageError(f"cannot read {_shown(when)} as a time: {str(error)[:100]}") from error
+    if not isinstance(found, int) or isinstance(found, bool) or not -FOREVER < found < FOREVER:
+        message = (
+            "a time is a datetime, an ISO text or milliseconds since 1970, before the year 9999"
+        )
+        raise UsageError(f"{message}, not {_shown(when)}")
+    return found
 
 
 def planned(now: int, delay: Duration | None, at: Moment | None) -> int:
     """The time that one of the two means; now if neither is given."""
     if at is not None:
         return moment(at)
-    return now if delay is None else now + milliseconds(delay)
+    return now if delay is None else moment(now + milliseconds(delay))
 
 
 def human(ms: int) -> str:

@@ -6,14 +6,22 @@
     │   ├── ObjectTooLarge    a durable object over its limit, nothing was written
     │   ├── PayloadTooLarge   over the limit, nothing was written
     │   └── TaskNotFound      no task of that name in this process
+    ├── BadSignature          a webhook that was not signed by who it claims to be from, or long ago
+    ├── HttpError             a request to the outside world that came to nothing
+    │   ├── BadStatus         the answer is not one of success
+    │   ├── LostReply         it went out, and nobody knows what it did
+    │   │   └── ReplyTooLarge  the answer is over the limit and was not read
+    │   ├── Refused           the guard does not let it go there
+    │   └── Unsent            it never went out, so it did nothing
+    ├── SecretsError          the key is missing, or does not open what was sealed
     ├── NotFound              no such job, queue, …
     ├── Conflict              the state does not allow it: reviving onto a taken key
     ├── LeaseLost             the job is no longer ours; stop
     ├── WaitTimeout           the job had not settled in time; it goes on
     └── DatabaseError         the database failed; the cause is in __cause__
         ├── Unavailable       could not be reached or written in time; try again
-        │   └── Unknown       a commit failed and nobody can tell whether it happened
-        ├── Gone              the file was deleted or replaced under us; stop
+        │   └── Unknown       a commit failed, and it is not known whether it happened
+        ├── Gone              the file or its log was deleted or replaced under us; stop
         └── SchemaMismatch    the schema and this code do not fit; migrate or upgrade
 
 Outcomes are not errors: see `kernel.outcomes`. Drivers' exceptions never leave `db/`.
@@ -63,6 +71,54 @@ class TaskNotFound(UsageError):
     code = "task_not_found"
 
 
+class BadSignature(Error):
+    """The webhook was not signed by who it claims to be from, or too long ago."""
+
+    code = "bad_signature"
+
+
+class HttpError(Error):
+    """A request to the outside world came to nothing."""
+
+    code = "http"
+
+
+class BadStatus(HttpError):
+    """The other side answered, but not with success."""
+
+    code = "http_status"
+
+
+class LostReply(HttpError):
+    """The request went out and no whole answer came back: nobody knows what it did."""
+
+    code = "lost_reply"
+
+
+class ReplyTooLarge(LostReply):
+    """The answer is larger than the limit and was not read to its end."""
+
+    code = "reply_too_large"
+
+
+class Refused(HttpError):
+    """The guard does not let requests go to such an address."""
+
+    code = "refused"
+
+
+class Unsent(HttpError):
+    """The other side could not be reached: the request never went out and did nothing."""
+
+    code = "unsent"
+
+
+class SecretsError(Error):
+    """The key for the secrets is missing, or does not open what was sealed."""
+
+    code = "secrets"
+
+
 class NotFound(Error):
     """There is no such thing in the database."""
 
@@ -106,7 +162,7 @@ class Unknown(Unavailable):
 
 
 class Gone(DatabaseError):
-    """The database file was deleted or replaced while it was open."""
+    """The database file, or its log, was deleted or replaced while it was open."""
 
     code = "gone"
 

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
+from duework.averbs import averb
 from duework.clock import as_datetime, monotonic, pause
 from duework.codec import decode
 from duework.durations import Duration, milliseconds
 from duework.errors import Error, NotFound, WaitTimeout
 from duework.kernel.job import JobId, Phase, State, phase
-from duework.twins import averb
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from duework.app import App
+    from duework.health.why import Why
 
 R = TypeVar("R")
 
@@ -119,6 +120,10 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
         """The job as it is now."""
         return self._of().job(self.id)
 
+    def why(self) -> Why:
+        """Why it waits now, from the rows: the first reason that holds, and the others."""
+        return self._of().why(self.id)
+
     def cancel(self, why: str = "cancelled by hand") -> str:
         """End it; if it runs, its worker stops it. 'cancelled', 'cancelling', or how it had ended."""
         return self._of().cancel(self.id, why)
@@ -130,6 +135,7 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
 
     aattempts = averb(attempts)
     arefresh = averb(refresh)
+    awhy = averb(why)
     acancel = averb(cancel)
     aretry = averb(retry)
 
@@ -181,7 +187,7 @@ class Queue:
         self._app.resume(self.name)
 
     def purge(self) -> int:
-        """Cancel every job of it that nobody runs; returns how many."""
+        """Cancel every job of it that does not run; returns how many."""
         return self._app.purge_queue(self.name)
 
     apause = averb(pause)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
+import msgspec
+
+from duework import config
+from duework.errors import UsageError
+from duework.kernel.paces.pace import Pace
 from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
-from duework.shapes.chain_tasks import ChainDecorator
-from duework.shapes.deliveries import Deliveries
-from duework.shapes.objects import PartObjects
-from duework.shapes.outboxes import Outboxes
-from duework.shapes.scheduling import Declares
+from duework.shapes.chains.tasks import ChainDecorator
+from duework.shapes.deliveries.handle import Deliveries
+from duework.shapes.objects.handle import PartObjects
+from duework.shapes.outboxes.handle import Outboxes
+from duework.shapes.schedules.declare import DeclaresSchedules
 from duework.shapes.shape import Shape
 from duework.task import Task
 
@@ -24,7 +29,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Tasks(ChainDecorator, Declares, Deliveries, Outboxes):
+class Tasks(ChainDecorator, DeclaresSchedules, Deliveries, Outboxes):
     """What App and Part have in common: the decorator that registers a function."""
 
     def _register(
@@ -99,11 +104,62 @@ def define(function: Callable[..., Any], options: dict[str, Any], prefix: str = 
 class Part(Tasks, PartObjects):
     """Tasks and tables under one name; `app.include(part)` brings them to life."""
 
-    def __init__(self, name: str, tables: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        tables: str | Path | None = None,
+        settings: type[msgspec.Struct] | None = None,
+    ) -> None:
         self.name = check_name("part", name)
         self.tables = None if tables is None else _beside_caller(tables)
         self._tasks: list[Task[..., Any, Any]] = []
         self.shapes: list[Shape] = []
+        self._queues: list[tuple[str, int | None, Pace | Sequence[Pace]]] = []
+        # Commands of the command line, by name: `duework NAME COMMAND`.
+        self.commands: dict[str, Any] = {}
+        self._kind = settings
+        self._settings: msgspec.Struct | None = None
+        self._app: App | None = None
+
+    @property
+    def settings(self) -> Any:
+        """Its settings, of the type that was given: from `duework.toml` and the environment."""
+        if self._kind is None:
+            raise UsageError(f"part {self.name} has no settings: give Part(…, settings=Settings)")
+        if self._settings is None:
+            self._settings = config.load(self.name, self._kind)
+        return self._settings
+
+    @property
+    def app(self) -> App:
+        """The App that has included it."""
+        if self._app is None:
+            raise UsageError(f"part {self.name} belongs to no App yet: app.include(part)")
+        return self._app
+
+    def queue(
+        self, name: str, *, concurrency: int | None = None, pace: Pace | Sequence[Pace] = ()
+    ) -> None:
+        """Declare a queue: `concurrency` and `pace` hold for its jobs over all processes."""
+        self._queues.append((check_name("queue", name), concurrency, pace))
+
+    def command(self, function: Any = None, /, *, name: str | None = None) -> Any:
+        """A command of the command line, written with click: `duework streaks import users.csv`.
+
+        Its options and arguments are click's own decorators below this one; what it does, it does
+        with `part.app`.
+        """
+        import click
+
+        def register(given: Any) -> Any:
+            made = given if isinstance(given, click.Command) else click.command(name=name)(given)
+            label = name or made.name or ""
+            if label in self.commands:
+                raise UsageError(f"part {self.name} has a command {label!r} already")
+            self.commands[label] = made
+            return made
+
+        return register if function is None else register(function)
 
     def _register(
         self, function: Callable[..., Any], options: dict[str, Any]
@@ -118,6 +174,12 @@ class Part(Tasks, PartObjects):
 
     def bind(self, app: App) -> list[Definition]:
         """Called by `app.include`: the tasks enqueue to this app from now on."""
+        if self._kind is not None:
+            # A mistake in the settings is one at the start, not in the first job that looks.
+            _ = self.settings
+        self._app = app
+        for name, concurrency, pace in self._queues:
+            app.queue(name, concurrency=concurrency, pace=pace)
         for task in self._tasks:
             task._app = app  # noqa: SLF001 - ours
         return [task.definition for task in self._tasks]

@@ -165,7 +165,9 @@ class Using(Generic[P, R]):
         if key is not None and not _storable(key):
             raise UsageError(f"a key is a text of 1 to {_TEXT_LIMIT} characters, not {key!r:.100}")
         return NewBatch(
-            *(name or self._task.name, self._new(now, [""])[0], self._payloads(items)),
+            name or self._task.name,
+            self._new(now, [""])[0],
+            self._payloads(items),
             key=key,
             then=None if then is None else then.using()._follow(),  # noqa: SLF001 - ours
             keep=None if keep in FOR_EVER else milliseconds(keep),

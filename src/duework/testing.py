@@ -19,7 +19,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -28,18 +28,20 @@ from duework.app import App
 from duework.clock import VirtualClock
 from duework.db.database import Database, NewRow, Tx
 from duework.db.queries import Statement
-from duework.db.requests import Request
-from duework.db.writer import Writer
+from duework.db.writer.requests import Request
+from duework.db.writer.writer import Writer
 from duework.durations import Duration, Moment, milliseconds, moment
 from duework.handles import Job
 from duework.kernel.engine import Engine
-from duework.kernel.worker import Worker
+from duework.outside.keys import new_key
+from duework.shapes.stand_ins import StandIns
+from duework.worker.worker import Worker
 
 T = TypeVar("T")
 
 __all__ = ["Harness", "WorkerCrashed"]
 
-_REBOUND = ("_url", "_clock", "_engine", "_closed", "_durability")
+_REBOUND = ("_url", "_clock", "_engine", "_closed", "_durability", "_secrets_key")
 DEFAULT_NOW = "2026-01-01T00:00:00+00:00"
 
 
@@ -58,7 +60,7 @@ class Counter:
         return self.draw_many(1)[0]
 
     def scatter(self) -> None:
-        """Nobody else draws: whatever failed, it was not a number that was drawn twice."""
+        """Nothing else draws: whatever failed, it was not a number that was drawn twice."""
 
     def draw_many(self, count: int) -> range:
         with self._lock:
@@ -77,8 +79,11 @@ class Harness:
         *,
         setup: Callable[..., object] | None = None,
         url: str | None = None,
+        outboxes: Mapping[str, Any] | None = None,
+        channels: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self.app = app
+        self._stand_ins = StandIns(outboxes or {}, channels or {})
         self.clock = VirtualClock(moment(now))
         self._setup = setup
         self._server = url
@@ -95,6 +100,8 @@ class Harness:
         app = self.app
         self._before = {name: getattr(app, name) for name in _REBOUND}
         app._url, app._clock, app._engine = self._temporary_url(), self.clock, None  # noqa: SLF001
+        # A key of its own: whatever the environment names seals nothing here.
+        app._secrets_key = new_key()  # noqa: SLF001
         # Nothing of a temporary database has to survive a power cut.
         app._closed, app._durability = False, "process"  # noqa: SLF001 - rebinding is the point
         self._loop = asyncio.new_event_loop()
@@ -108,6 +115,7 @@ class Harness:
         return self
 
     def _set_up(self, app: App) -> None:
+        self._stand_ins.take_place(app._shapes)  # noqa: SLF001 - rebinding is the point
         engine = app.engine
         engine.ids = Counter()  # type: ignore[assignment]  # draws ids, as Ids does
         engine.chance = random.Random(0).random  # noqa: S311 - the same in every test
@@ -127,6 +135,8 @@ class Harness:
         if self._worker is not None:
             self._worker.abandon()
             self._worker = None
+        # As at the end of any loop: connections of HTTP clients end with theirs.
+        self._on_loop(self._loop.shutdown_asyncgens())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -134,6 +144,7 @@ class Harness:
         app.close()
         for name, value in self._before.items():
             setattr(app, name, value)
+        self._stand_ins.give_back()
         self._remove_database()
 
     # --- time
@@ -158,9 +169,9 @@ class Harness:
 
     async def _drain(self) -> int:
         if self._worker is None:
-            self._worker = Worker(self.app.engine, self.app.settings)
+            self._worker = Worker(self.app.engine, self.app.limits)
         due = await self._worker.run_until_idle(self._lost)
-        # Not before: whoever finds them dead may die itself before it has written that down.
+        # Not before: a worker that finds them dead may die itself before it has written that down.
         self._lost.clear()
         return due
 
@@ -286,9 +297,9 @@ class DoomedWriter(Writer):
 
     def _settle_group(self, group: list[Request]) -> None:
         try:
-            super()._settle_group(group)
+            super()._commit_group(group)
         except WorkerCrashed as crash:
-            # Whoever waits in a thread must not wait for ever; whatever it does next is lost too.
+            # A caller that waits in a thread must not wait for ever; whatever it does next is lost too.
             for request in [*group, *self._waiting]:
                 request.error = crash
                 if request.done is not None:
@@ -299,7 +310,7 @@ class DoomedWriter(Writer):
 class Fuse:
     """A database that is lost before its n-th statement, and stays so.
 
-    Counted are begins, statements, commits, and the moment after a commit before anybody knows.
+    Counted are begins, statements, commits, and the moment after a commit before its answer.
     """
 
     def __init__(self, real: Database, at: int) -> None:

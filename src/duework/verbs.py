@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from duework.averbs import averb
 from duework.errors import NotFound
 from duework.handles import Attempt, Job
 from duework.kernel import jobs, lanes
 from duework.kernel.engine import Engine
-from duework.kernel.lanes import Q
-from duework.kernel.report import redact
+from duework.kernel.error_text import redact
+from duework.kernel.lanes import JOBS
 from duework.kernel.tasks import Registry
-from duework.twins import averb
 
 
 class Verbs:
@@ -29,7 +29,7 @@ class Verbs:
     def job(self, identifier: int) -> Job[Any]:
         """The job as it is now; `NotFound` if there is none."""
         with self.engine.database.reading() as tx:
-            rows = tx.query(Q.jobs, {"ids": [int(identifier)]})
+            rows = tx.query(JOBS.jobs, {"ids": [int(identifier)]})
         if not rows:
             raise NotFound(f"there is no job {identifier}")
         return self._view(rows[0])
@@ -58,7 +58,7 @@ class Verbs:
     def attempts(self, identifier: int) -> list[Attempt]:
         """The attempts of a job that did not end well, oldest first."""
         with self.engine.database.reading() as tx:
-            return [Attempt(*row) for row in tx.query(Q.attempts, {"job": identifier})]
+            return [Attempt(*row) for row in tx.query(JOBS.attempts, {"job": identifier})]
 
     def cancel(self, identifier: int, why: str = "cancelled by hand") -> str:
         """End a job: 'cancelled', 'cancelling' if it runs, or how it had ended."""
@@ -73,7 +73,7 @@ class Verbs:
     def purge(self, identifiers: Sequence[int]) -> int:
         """Delete settled jobs for good."""
         engine = self.engine
-        return engine.writer.call(engine.purge, [int(each) for each in identifiers])[0]
+        return engine.writer.call(engine.purge, [[int(each) for each in identifiers]])[0]
 
     # --- queues
 
@@ -88,7 +88,7 @@ class Verbs:
         """Tasks with open jobs that this process does not know; they wait for one that does."""
         known = self.registry.names()
         with self.engine.database.reading() as tx:
-            found = {lane.name.task for lane in self.engine.lanes.all(tx) if lane.head is not None}
+            found = {lane.name.task for lane in self.engine.lanes.all(tx)}
         return sorted(found.difference(known))
 
     def paused(self) -> list[str]:
@@ -97,7 +97,7 @@ class Verbs:
             return lanes.paused(tx)
 
     def purge_queue(self, queue: str) -> int:
-        """Cancel every job of a queue that nobody runs, a chunk at a time."""
+        """Cancel every job of a queue that does not run, a chunk at a time."""
         total = 0
         while count := self.engine.writer.call(self.engine.purge_queue, [queue])[0]:
             total += count

@@ -22,6 +22,7 @@ from duework.cli.run import run
 from duework.cli.schedules import schedules
 from duework.cli.status import status
 from duework.cli.verify import verify
+from duework.cli.web import tokens, web
 
 _CODES = "\n".join(
     ["\b", "Exit codes:", *(f"  {number:<4}{text}" for number, text in EXIT_CODES.items())]
@@ -31,8 +32,8 @@ _CODES = "\n".join(
 @click.group(
     cls=Cli,
     commands=[
-        *(run, status, jobs, failed, queues, paces, batches, chains, schedules, outboxes),
-        *(deliveries, objects, verify, db),
+        *(run, web, status, jobs, failed, queues, paces, batches, chains, schedules, outboxes),
+        *(deliveries, objects, tokens, verify, db),
     ],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

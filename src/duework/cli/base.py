@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import itertools
 import os
 import re
 import sys
@@ -51,12 +52,20 @@ def examples(*lines: str) -> str:
 
 
 class Cli(click.Group):
-    """The root command: every error ends here, as a text or as JSON, with a documented exit code."""
+    """The root command: every error ends here, as a text or as JSON, with a documented exit code.
+
+    A name that is none of ours is looked for among the parts of the App.
+    """
+
+    _given: Sequence[str] = ()
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, cmd_name) or part_commands(cmd_name, self._given)
 
     def main(  # type: ignore[override]  # always ends the process, as click does by default
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> None:
-        given = list(sys.argv[1:] if args is None else args)
+        given = self._given = list(sys.argv[1:] if args is None else args)
         extra.pop("standalone_mode", None)
         as_json = "--json" in given
         try:
@@ -72,6 +81,27 @@ class Cli(click.Group):
         except Error as error:
             sys.exit(fail(error.code, str(error), exit_code(error), as_json=as_json))
         sys.exit(code if isinstance(code, int) else OK)
+
+
+def part_commands(name: str, given: Sequence[str]) -> click.Group | None:
+    """The commands of a part of the App that `--app` or $DUEWORK_APP names; None if it has none."""
+    named = [after for word, after in itertools.pairwise(given) if word == "--app"]
+    named += [word.partition("=")[2] for word in given if word.startswith("--app=")]
+    chosen = named[0] if named else os.environ.get("DUEWORK_APP")
+    if not chosen:
+        return None
+    app = load(chosen)
+    for part in app.parts:
+        if part.name == name and part.commands:
+            option = click.Option(
+                ["--app"],
+                metavar="MODULE:APP",
+                help="The App it is a part of [$DUEWORK_APP].",
+                expose_value=False,
+            )
+            about = f"Commands of the part {name}."
+            return click.Group(name, part.commands, help=about, params=[option])
+    return None
 
 
 def meant(message: str) -> str:

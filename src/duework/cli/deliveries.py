@@ -92,7 +92,9 @@ def _show(app: App, out: Out, found: list[tuple[int, Sending]]) -> None:
         [
             (
                 *(job, each.channel, each.state, each.sends),
-                ago(each.settled or each.marked, now) if each.settled or each.marked else "",
+                ago(each.settled or each.send_started, now)
+                if each.settled or each.send_started
+                else "",
                 first_line(each.error),
             )
             for job, each in found

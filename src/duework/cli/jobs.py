@@ -9,7 +9,7 @@ from typing import Any
 import click
 from rich.text import Text
 
-from duework import App, Attempt, Error, Job
+from duework import App, Attempt, Error, Job, Why
 from duework.cli.base import FAILED, OK, examples, exit_code, on_database
 from duework.cli.out import STYLES, Out, ago, fail, first_line, plain
 from duework.durations import human
@@ -93,12 +93,13 @@ def show_list(out: Out, found: list[Job[Any]], now: int, limit: int, *, phase: b
 def show(app: App, out: Out, job_id: int) -> None:
     """Show one job: its arguments, its result or error, and the attempts that did not end well."""
     job = app.job(job_id)
-    attempts = job.attempts()
+    attempts, reason = job.attempts(), job.why()
     if out.as_json:
-        out.json({**as_dict(job), "attempts": [_attempt(each) for each in attempts]})
+        more = {"why": why_as_dict(reason), "attempts": [_attempt(each) for each in attempts]}
+        out.json({**as_dict(job), **more})
         return
     now = app.now()
-    _fields(out, job, now)
+    _fields(out, job, reason, now)
     for name, text in (("payload", job.payload), ("result", job.stored_result)):
         if text is not None:
             _block(out, name, text)
@@ -116,12 +117,42 @@ def show(app: App, out: Out, job_id: int) -> None:
         out.table([">fence", "!outcome", "!ended", ">took", "*error"], rows)
 
 
-def _fields(out: Out, job: Job[Any], now: int) -> None:
+@jobs.command(epilog=examples("duework jobs why 251234567890123456"))
+@click.argument("job_id", metavar="ID", type=int)
+@on_database()
+def why(app: App, out: Out, job_id: int) -> None:
+    """Say why a job waits, runs or has ended: the first reason that holds, then the others.
+
+    With --app, also what only the App knows: how many of a task or queue may run, how often it is retried.
+    """
+    reason = app.why(job_id)
+    if out.as_json:
+        out.json({"id": str(job_id), **why_as_dict(reason)})
+        return
+    out.say(reason.sentence)
+    for other in reason.others:
+        out.say(f"also: {other.sentence}", "dim")
+
+
+def why_as_dict(reason: Why) -> dict[str, object]:
+    return {
+        "kind": reason.kind,
+        "sentence": reason.sentence,
+        "until": reason.until,
+        "job": None if reason.job is None else str(reason.job),
+        "pace": reason.pace,
+        "queue": reason.queue,
+        "others": [why_as_dict(each) for each in reason.others],
+    }
+
+
+def _fields(out: Out, job: Job[Any], reason: Why, now: int) -> None:
     fields: list[tuple[str, object]] = [
         ("id", job.id),
         ("task", job.task),
         ("queue", f"{job.queue}, priority {job.priority}{', alone' if job.alone else ''}"),
         ("phase", job.phase),
+        ("why", reason.sentence),
         ("asked for", ago(job.at, now)),
         ("due", ago(job.due, now) if job.state == "open" else None),
         ("settled", ago(job.settled, now)),

@@ -32,6 +32,7 @@ STYLES = {
     "warning": "yellow",
     "paused": "yellow",
     "unknown": "yellow",
+    "misfit": "yellow",
     "running": "cyan",
     "done": "green",
     "ok": "green",

@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RunOptions:
     """The command line of `run`."""
 
     processes: int
@@ -77,7 +77,7 @@ def run(context: click.Context, /, name: str | None, **given: Any) -> None:
     Exit codes: 0 after SIGTERM, 130 after Ctrl-C, 69 when the database cannot be reached,
     74 when the database is gone, 78 for a mistake in the command, the App or the schema.
     """
-    options = Options(**given)
+    options = RunOptions(**given)
     if options.supervised is not None:
         _die_with(options.supervised)
     try:
@@ -95,7 +95,7 @@ def run(context: click.Context, /, name: str | None, **given: Any) -> None:
     context.exit(code)
 
 
-def _command(name: str, options: Options) -> Command:
+def _command(name: str, options: RunOptions) -> Command:
     """What a supervised process is started with."""
     words = [name, "--no-view", "--log-format", options.log_format]
     for option in ("queues", "concurrency", "threads", "log_level"):
@@ -113,18 +113,18 @@ def _die_with(parent: int) -> None:
         raise click.exceptions.Exit(OK)
 
 
-async def _work(app: App, options: Options) -> int:
-    app.settings = replace(
-        app.settings,
-        async_slots=options.concurrency or app.settings.async_slots,
-        thread_slots=options.threads or app.settings.thread_slots,
+async def _work(app: App, options: RunOptions) -> int:
+    app.limits = replace(
+        app.limits,
+        async_slots=options.concurrency or app.limits.async_slots,
+        thread_slots=options.threads or app.limits.thread_slots,
     )
     queues = {each.strip() for each in (options.queues or "").split(",") if each.strip()} or None
     seen = options.view if options.view is not None else sys.stderr.isatty()
     view = View(app) if seen and options.log_format == "text" else None
     try:
         worker = await asyncio.to_thread(app.worker, queues)
-        signals = Signals(worker)
+        signals = StopSignals(worker)
         app.on_fact(log.report)
         recycled = _recycling(app, worker) if options.supervised is not None else None
         if view is not None:
@@ -139,7 +139,7 @@ async def _work(app: App, options: Options) -> int:
     return RECYCLED if recycled and recycled() and not signals.count else signals.exit_code
 
 
-class Signals:
+class StopSignals:
     """SIGTERM and SIGINT stop the worker; the second one does not wait for what runs."""
 
     def __init__(self, worker: Worker) -> None:

@@ -6,28 +6,32 @@ from dataclasses import replace
 
 import click
 
-from duework import App, Status, TaskStatus
+from duework import App, Need, Status, TaskStatus
 from duework.cli.base import examples, on_database
 from duework.cli.jobs import OWN_QUEUE
 from duework.cli.out import Out, ago, at_least
 from duework.durations import human
+
+# No more needs are shown to people; a script gets all of them.
+SHOWN = 8
 
 
 @click.command(epilog=examples("duework status", "duework status --app shop.work:app --json"))
 @click.option("--all", "everything", is_flag=True, help="Also the engine's own queue.")
 @on_database()
 def status(app: App, out: Out, *, everything: bool) -> None:
-    """Show queues, tasks, failed jobs and workers.
+    """Show what needs you, then queues, tasks, failed jobs and workers.
 
     LAG is how long the oldest ready job has been due. With --app, tasks that the App does not know
     are marked. A worker is listed from its first job until it stops.
     """
-    seen, about = app.status(), app.admin.about()
+    seen, about, needs = app.status(), app.admin.about(), app.needs()
     if not everything:
         seen = replace(seen, tasks=tuple(t for t in seen.tasks if t.queue != OWN_QUEUE))
     if out.as_json:
-        out.json(as_dict(seen, about))
+        out.json({**as_dict(seen, about), "needs": [_need(each) for each in needs]})
         return
+    _show_needs(out, needs)
     out.say(
         f"{about['kind']} {about['version']}, schema {about['schema']},"
         f" durability {about['durability']}"
@@ -50,6 +54,29 @@ def status(app: App, out: Out, *, everything: bool) -> None:
         out.table(heads, rows)
     else:
         out.say("no workers: one is listed from its first job until it stops")
+
+
+def _show_needs(out: Out, needs: list[Need]) -> None:
+    if needs:
+        lines = [((n.kind, n.sentence), ("", n.command)) for n in needs[:SHOWN]]
+        out.table(
+            ["!needs you", "*what, and what to type"], [row for rows in lines for row in rows]
+        )
+    else:
+        out.say("nothing needs you", "green")
+    if len(needs) > SHOWN:
+        out.say(f"and {len(needs) - SHOWN} more: --json has all of them", "dim")
+    out.say("")
+
+
+def _need(each: Need) -> dict[str, object]:
+    return {
+        "kind": each.kind,
+        "sentence": each.sentence,
+        "count": each.count,
+        "oldest": each.oldest,
+        "command": each.command,
+    }
 
 
 def _row(line: TaskStatus) -> tuple[object, ...]:

@@ -44,6 +44,14 @@ class Retryable(Exception):
     """The transaction surely did not happen; the same work may be tried again from its start."""
 
 
+class Blocked(Retryable):
+    """A statement of the user's own waited for a lock in vain; its savepoint was undone and no more."""
+
+
+class TooSlow(DatabaseError):
+    """What is the user's own in a savepoint took too long, or a process stood still meanwhile."""
+
+
 class PutFailed(DatabaseError):
     """What was put into the transaction is at fault, not the commit; nothing of it happened."""
 
@@ -93,7 +101,7 @@ class Tx(Protocol):
     def put(self, statement: Statement, row: NewRow) -> None:
         """Insert a job.
 
-        Nobody waits for its answer: it may travel with the commit, which then fails in its place.
+        Its answer is not waited for: it may travel with the commit, which then fails in its place.
         """
         ...
 
@@ -102,7 +110,7 @@ class Tx(Protocol):
         ...
 
     def hint(self, word: str) -> None:
-        """Once this commits, tell the workers of other machines that they should look."""
+        """Once this commits, notify the workers of other machines."""
         ...
 
     def now(self) -> int | None:
@@ -118,7 +126,7 @@ class Tx(Protocol):
         ...
 
     def savepoint(self, limit_ms: int | None = None) -> AbstractContextManager[None]:
-        """A part that can fail alone; over `limit_ms` of database time it is interrupted."""
+        """A part that can fail alone; over `limit_ms` what is the user's own in it is `TooSlow`."""
         ...
 
 
@@ -137,7 +145,7 @@ class Database(Protocol):
         ...
 
     def commit(self, tx: Tx) -> None:
-        """Make it durable; `Retryable` if it surely did not happen, `Unknown` if nobody can tell."""
+        """Make it durable; `Retryable` if it surely did not happen, `Unknown` if that is not known."""
         ...
 
     def rollback(self) -> None:
@@ -165,7 +173,7 @@ class Database(Protocol):
         ...
 
     def pulse(self) -> int | None:
-        """A number that changes when somebody else has committed, where one is to be had cheaply."""
+        """A number that changes when another connection has committed, where one is to be had cheaply."""
         ...
 
     def now(self) -> int | None:
@@ -183,7 +191,7 @@ class Database(Protocol):
     def epoch(self, boot: str) -> int | None:
         """How often a loss of power may have undone something before this boot of the machine.
 
-        None where that cannot be told, or cannot happen.
+        None where that is not known, or cannot happen.
         """
         ...
 
@@ -191,11 +199,11 @@ class Database(Protocol):
         """Set something aside for a full disk; called by a process that is going to work."""
         ...
 
-    def short(self) -> str | None:
+    def disk_full_reason(self) -> str | None:
         """Why nothing new should be taken on while the reserve is in use; None if all is well."""
         ...
 
-    def mend(self, tx: Tx) -> int:
+    def repair(self, tx: Tx) -> int:
         """Make stored texts readable again that a flipped bit has spoilt; how many."""
         ...
 
@@ -232,7 +240,7 @@ def check_values(sql: str, values: Values) -> None:
 
 
 @lru_cache(maxsize=1)
-def here() -> list[int]:
+def current_pid() -> list[int]:
     """The number of this process, and of no other after a fork: asking the system takes longer."""
     number = [os.getpid()]
     os.register_at_fork(after_in_child=lambda: number.__setitem__(0, os.getpid()))

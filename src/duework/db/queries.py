@@ -35,6 +35,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _WORDS = re.compile(_TOKEN.pattern + r"|;|(?P<word>[A-Za-z_]\w*)", re.VERBOSE | re.DOTALL)
+_SPACED = re.compile(_TOKEN.pattern + r"|(?P<space>\s+)", re.VERBOSE | re.DOTALL)
 # What is created with a body: `create temp trigger`, `create or replace function`.
 _BODIES = {"trigger", "function", "procedure"}
 _LIST = re.compile(r"in \(select value from json_each\((:\w+)\)\)")
@@ -95,8 +96,10 @@ def load(package: str, stem: str) -> SimpleNamespace:
         if not set(parameters(text)) <= set(parameters(other)):
             raise UsageError(f"{stem}.postgres.sql: {name} takes other parameters than {stem}.sql")
         statements[name] = Statement(
-            *(name, for_sqlite(text) if _has_code(text) else ""),
-            *(for_psycopg(other), parameters(text)),
+            name,
+            for_sqlite(text) if _has_code(text) else "",
+            for_psycopg(other),
+            parameters(text),
         )
     return SimpleNamespace(**statements)
 
@@ -137,5 +140,15 @@ def _has_body(words: list[str]) -> bool:
     return words[0] == "create" and not _BODIES.isdisjoint(words[1:4])
 
 
+def without_comments(text: str) -> str:
+    """The same to a database: no comments, and one space where there is white space outside of strings."""
+
+    def swap(match: re.Match[str]) -> str:
+        blank = match["space"] or match[0].startswith(("--", "/*"))
+        return "\0" if blank else match[0]
+
+    return re.sub("\0+", " ", _SPACED.sub(swap, text)).strip()
+
+
 def _has_code(piece: str) -> bool:
-    return bool(re.sub(r"(?s)--[^\n]*|/\*.*?\*/", "", piece).strip())
+    return bool(without_comments(piece))

@@ -6,6 +6,7 @@ Drivers are imported here and only when one is opened: `import duework` loads ne
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from duework.db.database import Database
 from duework.errors import UsageError
@@ -26,11 +27,11 @@ def open_database(url: str, durability: str = "power") -> Database:
         raise UsageError(f"durability is {known}, not {durability!r}")
     scheme, separator, _ = url.partition("://")
     if separator and scheme == "sqlite":
-        from duework.db.sqlite import SqliteDatabase
+        from duework.db.sqlite.database import SqliteDatabase
 
         return SqliteDatabase(url, durability)
     if served(url):
-        from duework.db.postgres import PostgresDatabase
+        from duework.db.postgres.database import PostgresDatabase
 
         return PostgresDatabase(url, durability)
     raise UsageError(
@@ -45,13 +46,19 @@ def served(url: str) -> bool:
     return bool(separator) and scheme in {"postgresql", "postgres"}
 
 
-def missing(url: str) -> str | None:
-    """The database file that opening this URL would have to make; None if there is none to make."""
+def database_file(url: str) -> Path | None:
+    """The file that a URL names; None where there is a server."""
     if not url.startswith("sqlite://"):
         return None
-    from duework.db.sqlite import parse
+    from duework.db.sqlite.database import parse
 
-    path = parse(url)[0]
+    return parse(url)[0]
+
+
+def missing(url: str) -> str | None:
+    """The database file that opening this URL would have to make; None if there is none to make."""
+    if (path := database_file(url)) is None:
+        return None
     # An empty file is what `touch` leaves: opening it would write to it.
     return None if path.exists() and path.stat().st_size > 0 else str(path)
 

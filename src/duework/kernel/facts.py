@@ -1,4 +1,4 @@
-"""What happened, after it was committed. Told to hooks; `observe/log.py` has the words.
+"""What happened, after it was committed. Emitted to hooks; `observe/log.py` has the words.
 
 A hook sees facts and cannot change them; in a crash the last ones may be lost.
 """
@@ -57,7 +57,16 @@ class LeaseRecovered:
 
 @dataclass(frozen=True, slots=True)
 class JobStuck:
-    """It was told to stop and did not; its slot was given to others."""
+    """It was asked to stop and did not; its slot was given to others."""
+
+    job: int
+    task: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobBlocked:
+    """It has ended, and what it writes to is locked by others; it is settled when that is over."""
 
     job: int
     task: str
@@ -115,6 +124,7 @@ Fact = (
     | LeaseWasLost
     | LeaseRecovered
     | JobStuck
+    | JobBlocked
     | LoopBlocked
     | ClockStepped
     | Parked

@@ -41,6 +41,10 @@ TRANSITIONS: tuple[tuple[str, State | None, State | None], ...] = (
     ("prune", "failed", "failed"),
 )
 
+# Lanes of jobs that crashed twice in a row, and of those that crashed again after that.
+SUSPECT, ALONE = 1, 2
+# How many suspects a worker runs at once; one that runs alone takes the places of all.
+SUSPECTS = 10
 # The third crash of an attempt that ran alone makes a job poison.
 POISON = 3
 
@@ -111,7 +115,11 @@ class NewBatch(msgspec.Struct, frozen=True):
     keep: int | None = KEEP
 
 
-class Claimed(msgspec.Struct, frozen=True, array_like=True):
+# A job and the fence of the claim that it is held by.
+Lease = tuple[int, int]
+
+
+class Claimed(msgspec.Struct, frozen=True):
     """A job this worker holds until its lease ends, and the fence that proves it."""
 
     id: JobId
@@ -128,22 +136,35 @@ class Claimed(msgspec.Struct, frozen=True, array_like=True):
     serial: str | None
     owner: str | None
     batch: int | None
-    # When its pace promised to admit it, and the fence of the claim that was told so.
+    # When its pace promised to admit it, and the fence of the claim that it was promised to.
     slot: int | None = None
     slot_fence: int | None = None
     queue: str = ""
     priority: int = 0
-    alone: bool = False
-    # An attempt that has not started by then comes too late for its pace, or for a lease that others got it.
+    # As its lane says: 0 for most, SUSPECT or ALONE.
+    alone: int = 0
+    # An attempt that has not started by then comes too late for its pace, or for a lease that another
+    # process got it.
     start_by: int = FOREVER
 
 
-Kind = Literal["done", "retry", "snooze", "failed", "cancelled", "crashed", "lost", "released"]
+Kind = Literal[
+    "done",
+    "retry",
+    "misfit",
+    "snooze",
+    "failed",
+    "cancelled",
+    "crashed",
+    "lost",
+    "released",
+    "blocked",
+]
 # Something that is written in the settle's transaction; what `commit` functions return is the result.
 Effect = Callable[[Tx], Any]
 
 
-class Told(msgspec.Struct, frozen=True):
+class PaceReport(msgspec.Struct, frozen=True):
     """How an attempt went, for the paces of its task: completed, failed, throttled and so on."""
 
     word: str
@@ -153,7 +174,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How one attempt ended, as settle is told. Policy has been applied; only storing is left."""
+    """How one attempt ended, as settle writes it. Policy has been applied; only storing is left."""
 
     id: JobId
     fence: int
@@ -165,31 +186,35 @@ class Ending(msgspec.Struct, frozen=True):
     started: int | None = None
     # How long the settled row is kept: None is for ever, 0 deletes it at once.
     keep: int | None = KEEP
-    # The same if somebody wanted it cancelled meanwhile.
+    # The same if it was to be cancelled meanwhile.
     keep_cancelled: int | None = KEEP
-    # A crash of an attempt that had a process of its own.
+    # A crash that counts against the job: it was in a process of its own, or alone among suspects.
     alone: bool = False
+    # A crash after another one.
+    repeated: bool = False
+    # It has failed before, and came too late to be tried again: what it failed by stays its error.
+    untried: bool = False
     # Rows of schedules and pruning are never given up.
     immortal: bool = False
     effects: tuple[Effect, ...] = ()
     # What an effect or a reaction that failed makes of the attempt.
     fallback: Callable[[BaseException], Ending] | None = None
-    # Whether somebody wants to react inside the settle.
+    # Whether there are reactions inside the settle.
     watched: bool = False
     # The batch that counts it, as the claim said.
     batch: int | None = None
     # Set by settle: more than the row was touched, and something may be claimable now.
     linked: bool = False
-    # What its paces are to hear of it, in the settle's transaction: a word, and for how long if they
+    # What its paces are to apply, in the settle's transaction: a word, and for how long if they
     # are to be blocked.
-    told: Told | None = None
+    report: PaceReport | None = None
 
     def but(self, **changes: Any) -> Ending:
         return msgspec.structs.replace(self, **changes)
 
 
 @dataclass(slots=True)
-class Held:
+class LockedJob:
     """A job's row as settle, cancel and revive see it, under lock."""
 
     id: JobId
@@ -210,7 +235,7 @@ class Held:
     serial: str | None
     after: int | None
     again: str | None
-    marked: str | None
+    cancel_reason: str | None
     owner: str | None
     linked: int
     progress: str | None
@@ -218,7 +243,12 @@ class Held:
     batch: int | None
 
 
-Reaction = Callable[[Tx, Held, Ending], None]
+Reaction = Callable[[Tx, LockedJob, Ending], None]
+
+
+def places(alone: int) -> int:
+    """How many of a worker's places for suspects a job takes."""
+    return SUSPECTS if alone == ALONE else alone
 
 
 def phase(state: State, due: int, worker: int | None, now: int) -> Phase:

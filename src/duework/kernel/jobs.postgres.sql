@@ -36,6 +36,12 @@ select pg_advisory_xact_lock(hashtextextended(value, 748329003))
 from unnest(:serials::text[]) with ordinality as t (value, place)
 order by place
 
+-- name: lock_limits
+-- Differs: two claims may run at once. By the limited names and not by their lanes, which may be very many.
+select pg_advisory_xact_lock(hashtextextended(value, 748329004))
+from unnest(:limits::text[]) with ordinality as t (value, place)
+order by place
+
 -- name: extend
 -- Differs: many rows in one round trip are arrays.
 update duework_job j
@@ -67,7 +73,7 @@ where j.id = e.id and j.fence = e.fence and j.worker = e.worker and j.linked = 0
 update duework_job j
 set state = e.state, due = e.due, worker = null, lane = e.lane, failures = e.failures,
     crashes = e.crashes, result = e.result, error = e.error, payload = e.payload,
-    checksum = e.checksum, again = e.again, marked = null, progress = e.progress, settled = e.settled
+    checksum = e.checksum, again = e.again, cancel_reason = null, progress = e.progress, settled = e.settled
 from unnest(:state::text[], :due::bigint[], :lane::bigint[], :failures::bigint[],
             :crashes::bigint[], :result::text[], :error::text[], :payload::text[],
             :checksum::bigint[], :again::text[], :progress::text[], :settled::bigint[],
@@ -96,17 +102,36 @@ from unnest(:progress::text[], :id::bigint[], :fence::bigint[], :worker::bigint[
 where j.id = e.id and j.fence = e.fence and j.worker = e.worker
 
 -- name: dead_rows
--- Differs: old versions of rows stay until nobody could want to see them.
+-- Differs: old versions of rows stay until no snapshot can see them.
 select pg_stat_get_dead_tuples('duework_job'::regclass)
 
 -- name: lanes
+-- Differs: gets the first job, to start there. With a limit, so that no planner reads all
+-- lanes instead of these.
+with recursive busy (lane) as (
+    select cast(0 as bigint)
+    union all
+    select (select min(j.lane) from duework_job j
+            where j.lane > busy.lane and j.state = 'open' and j.worker is null)
+    from busy where busy.lane is not null
+)
+select l.id, l.queue, l.task, l.priority, l.tier, l.share, l.alone, l.due, h.due, h.id
+from busy
+join lateral (select * from duework_lane where id = busy.lane limit 1) l on true
+join lateral (
+    select j.due, j.id from duework_job j
+    where j.lane = l.id and j.state = 'open' and j.worker is null
+    order by j.due, j.id
+    limit 1) h on true
+
+-- name: lanes_above
 -- Differs: starts at the place where the first job was last seen, since entries of the index stay
--- while anybody holds an old snapshot, and is told which job it is.
-select l.id, l.queue, l.task, l.priority, l.tier, l.share, l.alone, l.due, h.due, coalesce(h.id, 0)
+-- while a transaction has an old snapshot, and to find the next lane would be to walk through them.
+select l.id, l.queue, l.task, l.priority, l.tier, l.share, l.alone, l.due, h.due, h.id
 from duework_lane l
 left join unnest(:floor_lanes::bigint[], :floor_dues::bigint[], :floor_ids::bigint[])
      as f (lane, due, id) on f.lane = l.id
-left join lateral (
+join lateral (
     select j.due, j.id from duework_job j
     where j.lane = l.id and j.state = 'open' and j.worker is null
       and (j.due, j.id) >= (coalesce(f.due, 0), coalesce(f.id, 0))

@@ -18,20 +18,20 @@ from duework.codec import checked, checksum
 from duework.db.database import NewRow, Tx
 from duework.errors import Conflict, NotFound
 from duework.ids import Ids
-from duework.kernel.claim import new_claim
+from duework.kernel.batches.counters import BATCHES, SettleContext, Tally
+from duework.kernel.claim import new_claim, start_by
+from duework.kernel.error_text import storable
 from duework.kernel.job import DAY, Claimed, Enqueued, JobId, LaneName, NewJob, Reaction
-from duework.kernel.lanes import Lanes, Q
-from duework.kernel.report import storable
+from duework.kernel.lanes import JOBS, Lanes
 from duework.kernel.settle import (
     ALIKE,
     cancel_waiting,
-    held,
-    held_in_turn,
+    lock_jobs,
+    lock_jobs_in_order,
     serial_busy,
     waits,
     wake_serials,
 )
-from duework.kernel.tally import Around, B, Tally
 
 # The most rows that one transaction of an operator's verb touches.
 CHUNK = 1000
@@ -44,7 +44,7 @@ def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int)
     """Write open jobs; a job whose key is taken is answered with the one that has it."""
     if len(jobs) == 1 and not _is_special(jobs[0]):
         drawn = cast("JobId", ids.draw())
-        tx.put(Q.insert_one, _row(drawn, lanes.number(tx, jobs[0].lane), jobs[0]))
+        tx.put(JOBS.insert_one, _row(drawn, lanes.number(tx, jobs[0].lane), jobs[0]))
         return [Enqueued(drawn)]
     return _enqueue_many(tx, jobs, ids=ids, lanes=lanes, now=now)
 
@@ -56,10 +56,10 @@ def enqueue_claimed(
     if _is_special(job) or job.at > now or (job.expires is not None and job.expires <= now):
         return None
     row = _row(ids.draw(), lanes.number(tx, job.lane), job, now + lease_ms)
-    if not tx.put_if(Q.insert_claimed, row, (worker, now, job.lane.priority)):
+    if not tx.put_if(JOBS.insert_claimed, row, (worker, now, job.lane.priority)):
         return None
     # By its own words: a caller's may be of a type that only looks like a text.
-    return new_claim(row, lanes.name(tx, row.lane), now=now, lease_ms=lease_ms)
+    return new_claim(row, lanes.name(tx, row.lane), start_by(now, lease_ms))
 
 
 def _enqueue_many(
@@ -68,13 +68,13 @@ def _enqueue_many(
     numbers = lanes.numbers(tx, {job.lane for job in jobs})
     serials = sorted({job.serial for job in jobs if job.serial is not None})
     if serials:
-        tx.query(Q.lock_serials, {"serials": serials})
+        tx.query(JOBS.lock_serials, {"serials": serials})
     # In the order of the list, since that is the order in which they are to run.
     drawn = cast("Sequence[JobId]", ids.draw_many(len(jobs)))
     answers = [Enqueued(identifier) for identifier in drawn]
     special = [place for place, job in enumerate(jobs) if _is_special(job)]
     _insert_plain(tx, jobs, drawn, numbers, special)
-    # Keys are taken in one order by everybody, so that two such transactions cannot deadlock.
+    # Every transaction takes keys in one order, so that two such transactions cannot deadlock.
     special.sort(key=lambda place: (jobs[place].key is not None, jobs[place].key or "", place))
     for place in special:
         job = jobs[place]
@@ -115,7 +115,7 @@ def _insert_plain(
             payloads = [jobs[place].payload for place in places]
             insert_alike(tx, first, payloads, drawn[places[0]], number)
     if rows:
-        tx.bulk(Q.insert, rows)
+        tx.bulk(JOBS.insert, rows)
 
 
 def insert_alike(tx: Tx, job: NewJob, payloads: Sequence[str], first: int, lane: int) -> None:
@@ -129,7 +129,7 @@ def insert_alike(tx: Tx, job: NewJob, payloads: Sequence[str], first: int, lane:
         if place == len(texts) or place - start == PART_ROWS or size > PART_BYTES:
             rows = msgspec.json.encode(texts[start:place]).decode()
             values = {**common, "task": task, "lane": lane, "first": first + start, "rows": rows}
-            tx.query(Q.insert_alike, values)
+            tx.query(JOBS.insert_alike, values)
             start, size = place, 0
 
 
@@ -139,7 +139,16 @@ def _row(drawn: int, lane: int, job: NewJob, due: int | None = None) -> NewRow:
     check = checksum(drawn, task, job.payload)
     due = job.at if due is None else due
     return NewRow(
-        *(drawn, lane, task, job.key, due, job.at, linked, job.payload, check, job.expires),
+        drawn,
+        lane,
+        task,
+        job.key,
+        due,
+        job.at,
+        linked,
+        job.payload,
+        check,
+        job.expires,
         serial=job.serial,
         after=job.after,
         owner=job.owner,
@@ -152,21 +161,21 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
     task = job.lane.task
     if job.key is not None and job.once_until is not None:
         values = {"task": task, "key": job.key, "job": drawn, "until": job.once_until, "now": now}
-        if not tx.query(Q.once, values):
-            first = tx.query(Q.once_job, {"task": task, "key": job.key})
+        if not tx.query(JOBS.once, values):
+            first = tx.query(JOBS.once_job, {"task": task, "key": job.key})
             return Enqueued(JobId(first[0][0]), existed=True)
     row = _row(drawn, lane, job, _first_due(tx, job))
     if job.key is None:
-        tx.put(Q.insert_one, row)
+        tx.put(JOBS.insert_one, row)
         return Enqueued(drawn)
     while True:
-        if tx.query(Q.insert_keyed, row._asdict()):
+        if tx.query(JOBS.insert_keyed, row._asdict()):
             return Enqueued(drawn)
-        if existing := tx.query(Q.open_by_key, {"task": task, "key": job.key}):
+        if existing := tx.query(JOBS.open_by_key, {"task": task, "key": job.key}):
             break
     identifier, worker = existing[0]
     if job.once_until is not None:
-        tx.query(Q.once_is, {"task": task, "key": job.key, "job": identifier})
+        tx.query(JOBS.once_is, {"task": task, "key": job.key, "job": identifier})
     if worker is None and job.replace:
         values = {
             "id": identifier,
@@ -177,23 +186,23 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
             "expires": job.expires,
             "forever": FOREVER,
         }
-        tx.query(Q.replace, values)
+        tx.query(JOBS.replace, values)
     elif worker is not None and job.again:
         values = {"id": identifier, "payload": job.payload, "expires": job.expires}
-        tx.query(Q.ask_again, values)
+        tx.query(JOBS.ask_again, values)
     return Enqueued(JobId(identifier), existed=True)
 
 
 def _first_due(tx: Tx, job: NewJob) -> int:
     """When it may be claimed: never, while another job may have to end first."""
     if job.after is not None:
-        state = tx.query(Q.state_of, {"id": job.after})
+        state = tx.query(JOBS.state_of, {"id": job.after})
         if not state:
             raise NotFound(f"there is no job {job.after} to run after")
         if state[0][0] == "cancelled":
             raise Conflict(f"job {job.after} was cancelled; nothing can run after it")
         if state[0][0] != "done":
-            tx.query(Q.link, {"id": job.after})
+            tx.query(JOBS.link, {"id": job.after})
             return FOREVER
     # The first of its serial value is released once all of the list is there.
     return job.at if job.serial is None else FOREVER
@@ -202,23 +211,23 @@ def _first_due(tx: Tx, job: NewJob) -> int:
 def cancel(
     tx: Tx, wanted: Sequence[int], *, why: str, now: int, lanes: Lanes, react: Reaction
 ) -> list[str]:
-    """End open jobs. What runs is marked, and its worker stops it; what has ended stays as it is.
+    """End open jobs. What runs gets a cancel reason, and its worker stops it; what has ended stays as it is.
 
     Returns for each job 'cancelled', 'cancelling', or the state it had already.
     """
-    rows = held_in_turn(tx, list(wanted))
-    around = Around(now, lanes, react)
+    rows = lock_jobs_in_order(tx, list(wanted))
+    around = SettleContext(now, lanes, react)
     answers: list[str] = []
     spread = False
     for identifier in wanted:
         # One that was cancelled before may have taken this one with it.
-        row = held(tx, [identifier]).get(identifier) if spread else rows.get(identifier)
+        row = lock_jobs(tx, [identifier]).get(identifier) if spread else rows.get(identifier)
         if row is None:
             raise NotFound(f"there is no job {identifier}")
         if row.state != "open":
             answers.append(row.state)
         elif row.worker is not None:
-            tx.query(Q.mark, {"id": row.id, "why": storable(why)})
+            tx.query(JOBS.ask_cancel, {"id": row.id, "why": storable(why)})
             answers.append("cancelling")
         else:
             cancel_waiting(tx, row, why, around)
@@ -226,7 +235,7 @@ def cancel(
             row.state = "cancelled"
             spread = spread or bool(row.linked)
     if "cancelling" in answers:
-        tx.hint("marked")
+        tx.hint("cancel")
     around.tally.write(tx, now=now)
     return answers
 
@@ -236,7 +245,7 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
 
     A job that is open stays as it is. Reviving onto a key that another open job holds is a Conflict.
     """
-    rows = held_in_turn(tx, list(wanted))
+    rows = lock_jobs_in_order(tx, list(wanted))
     tally = Tally()
     answers: list[str] = []
     for identifier in wanted:
@@ -247,13 +256,13 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
             answers.append("open")
             continue
         if row.key is not None and (
-            taken := tx.query(Q.key_taken, {"task": row.task, "key": row.key})
+            taken := tx.query(JOBS.key_taken, {"task": row.task, "key": row.key})
         ):
             message = f"job {identifier} cannot be revived: its key {row.key!r} is held by job {taken[0][0]}"
             raise Conflict(message)
         due = now
         if waits(tx, row.after):
-            tx.query(Q.link, {"id": row.after})
+            tx.query(JOBS.link, {"id": row.after})
             due = FOREVER
         elif row.serial is not None and serial_busy(tx, row.serial):
             due = FOREVER
@@ -261,10 +270,10 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
             *("open", due, row.lane, 0, 0, None, row.error),
             *(row.payload, row.checksum, None, None, None, row.id),
         )
-        tx.bulk(Q.rewrite, [values])
+        tx.bulk(JOBS.rewrite, [values])
         # It was done when they were enqueued; now they wait for it once more.
-        if not row.linked and tx.query(Q.waiting_for, {"job": row.id}):
-            tx.query(Q.link, {"id": row.id})
+        if not row.linked and tx.query(JOBS.waiting_for, {"job": row.id}):
+            tx.query(JOBS.link, {"id": row.id})
         tally.reopened(row.batch, row.state)
         row.state = "open"
         answers.append("revived")
@@ -294,21 +303,21 @@ def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
         "wanted": min(wanted.limit, CHUNK),
     }
     if wanted.phase == "failed":
-        found = tx.query(Q.search_failed, values)
+        found = tx.query(JOBS.search_failed, values)
     elif wanted.phase in {"running", "expired"}:
-        found = tx.query(Q.search_held, {**values, "phase": wanted.phase, "now": now})
+        found = tx.query(JOBS.search_held, {**values, "phase": wanted.phase, "now": now})
     else:
-        found = tx.query(Q.search, {**values, "phase": wanted.phase, "now": now})
-    return tx.query(Q.jobs, {"ids": [row[0] for row in found]})
+        found = tx.query(JOBS.search, {**values, "phase": wanted.phase, "now": now})
+    return tx.query(JOBS.jobs, {"ids": [row[0] for row in found]})
 
 
 def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: Reaction) -> int:
     """Delete settled jobs for good; what waits for one of them is cancelled."""
-    rows = held_in_turn(tx, list(wanted))
+    rows = lock_jobs_in_order(tx, list(wanted))
     gone = [row for row in rows.values() if row.state != "open"]
     for row in gone:
         # What came after a done job has been released, and what came after a cancelled one cancelled.
-        behind = tx.query(Q.waiting_for, {"job": row.id}) if row.state == "failed" else []
+        behind = tx.query(JOBS.waiting_for, {"job": row.id}) if row.state == "failed" else []
         for waiting, *_ in behind:
             why = f"job {row.id}, which it waited for, was purged"
             cancel(tx, [waiting], why=why, now=now, lanes=lanes, react=react)
@@ -317,11 +326,11 @@ def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: React
 
 
 def purge_queue(tx: Tx, queue: str, *, now: int, lanes: Lanes, react: Reaction) -> int:
-    """Cancel a chunk of a queue's jobs that nobody runs; call again until it returns 0."""
+    """Cancel a chunk of a queue's jobs that do not run; call again until it returns 0."""
     found: list[int] = []
-    for lane, *_ in tx.query(Q.lanes_of, {"queues": [queue], "tasks": []}):
+    for [lane] in tx.query(JOBS.lanes_of, {"queue": queue}):
         left = CHUNK - len(found)
-        found += [row[0] for row in tx.query(Q.of_lane, {"lane": lane, "wanted": left})]
+        found += [row[0] for row in tx.query(JOBS.of_lane, {"lane": lane, "wanted": left})]
     if found:
         cancel(tx, found, why="the queue was purged", now=now, lanes=lanes, react=react)
     return len(found)
@@ -330,33 +339,33 @@ def purge_queue(tx: Tx, queue: str, *, now: int, lanes: Lanes, react: Reaction) 
 def prune(tx: Tx, *, now: int, chunk: int = CHUNK) -> int:
     """Delete a chunk of settled rows whose retention has ended; returns the most of one kind."""
     found: dict[int, int | None] = {}
-    for identifier, state, batch in tx.query(Q.over, {"now": now, "wanted": chunk}):
-        if state == "failed" and tx.query(Q.waiting_for, {"job": identifier}):
+    for identifier, state, batch in tx.query(JOBS.over, {"now": now, "wanted": chunk}):
+        if state == "failed" and tx.query(JOBS.waiting_for, {"job": identifier}):
             # It may be revived and done yet; without it, what waits would do so for ever.
-            tx.query(Q.keep_until, {"id": identifier, "due": now + DAY})
+            tx.query(JOBS.keep_until, {"id": identifier, "due": now + DAY})
         else:
             found[identifier] = batch
     if found:
         _delete(tx, found, now=now)
-    once = tx.query(Q.delete_once, {"now": now, "wanted": chunk})
+    once = tx.query(JOBS.delete_once, {"now": now, "wanted": chunk})
     return max(len(found), len(once), _prune_batches(tx, now=now, chunk=chunk))
 
 
 def _prune_batches(tx: Tx, *, now: int, chunk: int) -> int:
     """The same for batches, of which no member's row is left."""
-    rows = tx.query(B.over, {"now": now, "wanted": chunk})
+    rows = tx.query(BATCHES.over, {"now": now, "wanted": chunk})
     # Some of their members are kept for longer: failed ones for ever.
     if staying := sorted(batch for batch, left in rows if left):
-        tx.query(B.keep_until, {"ids": staying, "due": now + DAY})
+        tx.query(BATCHES.keep_until, {"ids": staying, "due": now + DAY})
     if over := sorted(batch for batch, left in rows if not left):
-        tx.query(B.delete, {"ids": over})
+        tx.query(BATCHES.delete, {"ids": over})
     return len(rows)
 
 
 def _delete(tx: Tx, found: Mapping[int, int | None], *, now: int) -> None:
     """Delete settled jobs, given with their batches."""
-    tx.query(Q.delete_attempts, {"ids": list(found)})
-    tx.query(Q.delete_jobs, {"ids": list(found)})
+    tx.query(JOBS.delete_attempts, {"ids": list(found)})
+    tx.query(JOBS.delete_jobs, {"ids": list(found)})
     tally = Tally()
     for batch in found.values():
         tally.gone(batch)

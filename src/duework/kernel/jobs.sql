@@ -1,5 +1,35 @@
--- Every statement of the kernel. Time and ids are parameters; nothing here asks what time it is.
--- Statements that run once per row are given many rows at a time (`Tx.bulk`).
+-- Every statement about jobs. Time and ids are parameters: nothing here asks what time it is.
+--
+-- The tables of the kernel:
+--   duework_job      one row for each job. It is claimable when state = 'open', worker is null and due <= now, and
+--                    its lane is due. `due` has three meanings: from when it may be claimed; while a worker holds it,
+--                    the end of the lease; once it has settled, the end of its retention. FOREVER: it is parked, until
+--                    the job that it waits for (after) or the one before it (serial) ends.
+--   duework_lane     one row for each (queue, task, priority, tier, share, alone): jobs that are interchangeable for
+--                    admission. A pause or a pace moves the lane's `due`, and touches no job.
+--   duework_attempt  one row for each attempt that did not end well: (job, fence).
+--   duework_once     keys that admit one job for longer than it is open (`once=`).
+--   duework_worker   processes that hold leases, and how to see that one of them is dead.
+--   duework_pause    queues that are paused; '*' is all of them.
+--   duework_mark     the commit marker of each writer. duework_meta: what is kept by name, such as the boots.
+--   duework_pace     what admits jobs (paces/paces.sql). duework_batch: counters (batches/batches.sql).
+-- Other tables belong to shapes (shapes/*/*.sql), and their jobs say so in `owner`.
+--
+-- The verbs, in Python beside this file, and the statements that each of them runs:
+--   enqueue   lanes by `lane_ids`, `new_lane`; then one of the `insert`s; with a key `insert_keyed`, `open_by_key`,
+--             `replace`, `ask_again`; with once= `once`; behind another job `link`, `state_of`, `serial_head`
+--   claim     `lanes` finds what is due; `claim` takes it: worker, fence + 1, due = the lease's end; `running` counts
+--             leases against limits; `signals` reads what else a worker should know
+--   extend    `extend` moves the ends of leases, if the fence is the present one
+--   settle    `settle_done` for all that simply ended, `settle_gone` for what is not kept; else `held` locks the row,
+--             `rewrite` writes it and `attempt` records it; `release` opens what waited for it
+--   recover   `leases_over` and `leases_of` find leases to write off, which settle as crashed or released
+--   cancel    what waits ends by `rewrite`; what runs gets `ask_cancel`, and its worker reads `to_cancel`
+--   revive    `rewrite`: open again, due now.  purge, prune: `over`, `delete_jobs`, `delete_attempts`, `delete_once`
+--   pause     `pause`, `pause_lanes` and back: `resume`, `resume_lanes`
+--   search    `jobs`, `search`, `search_failed`, `search_held`.  status: `summary`, `count_failed`, `count_kept`
+-- A statement that runs once per row is given many rows at a time (`Tx.bulk`). What has nothing but a comment is
+-- not run on SQLite, and has its text in jobs.postgres.sql.
 
 -- name: lane_ids
 select queue, task, priority, tier, share, alone, id
@@ -11,7 +41,7 @@ where queue = :queue and task = :task and priority = :priority
 -- Lanes are made, paused and resumed by one transaction at a time; SQLite has no other way.
 
 -- name: new_lane
--- A lane of a paused queue is born paused. Does nothing if somebody else was first.
+-- A lane of a paused queue is born paused. Does nothing if another transaction was first.
 insert into duework_lane (id, queue, task, priority, tier, share, alone, due)
 select (select coalesce(max(id), 0) + 1 from duework_lane),
        :queue, :task, :priority, :tier, :share, :alone,
@@ -43,7 +73,15 @@ select :id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expire
 where exists (select 1 from duework_lane where id = :lane and due <= :now)
   and exists (select 1 from duework_worker where id = :worker)
   and not exists (
-      select 1 from duework_lane l
+      with recursive busy (lane) as (
+          select cast(0 as bigint)
+          union all
+          select (select min(j.lane) from duework_job j
+                  where j.lane > busy.lane and j.state = 'open' and j.worker is null)
+          from busy where busy.lane is not null
+      )
+      select 1 from busy
+      join duework_lane l on l.id = busy.lane
       where l.due <= :now and l.priority >= :priority
         and exists (select 1 from duework_job j
                     where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now))
@@ -88,7 +126,7 @@ where task = :task and key = :key and state = 'open' and key is not null
 /*+ for update */
 
 -- name: replace
--- A job that waits for another one, or for its turn, goes on waiting.
+-- A job that waits for another one, or for the one before it, goes on waiting.
 update duework_job
 set lane = :lane, payload = :payload, checksum = :checksum, at = :at, expires = :expires,
     due = case when due >= :forever then due else :at end
@@ -118,34 +156,44 @@ order by due, id
 limit 1
 
 -- name: lanes
--- Every lane, with the due time of its first job that nobody holds. Nothing lies before it here.
+-- Every lane that has jobs that no worker holds, with the due time of the first one. A look steps from lane
+-- to lane in the index of those jobs: it costs nothing that there are others, whose jobs are all over.
+with recursive busy (lane) as (
+    select cast(0 as bigint)
+    union all
+    select (select min(j.lane) from duework_job j
+            where j.lane > busy.lane and j.state = 'open' and j.worker is null)
+    from busy where busy.lane is not null
+)
 select l.id, l.queue, l.task, l.priority, l.tier, l.share, l.alone, l.due,
        (select min(j.due) from duework_job j
         where j.lane = l.id and j.state = 'open' and j.worker is null) as head,
        0 as head_id
-from duework_lane l
+from busy
+join duework_lane l on l.id = busy.lane
+
+-- name: lanes_above
+-- The same from known places on; here nothing that is over lies before them.
+
+-- name: lane_name
+select queue, task, priority, tier, share, alone from duework_lane where id = :id
 
 -- name: dead_rows
 -- What was changed and could not be cleared up yet; here nothing ever is.
 select 0 as dead
 
 -- name: lanes_of
-select id, queue, task from duework_lane
-where queue in (select value from json_each(:queues))
-   or task in (select value from json_each(:tasks))
+select id from duework_lane where queue = :queue
 
--- name: lock_lanes
--- Two claims that count the same leases wait for each other.
-select id from duework_lane
-where id in (select value from json_each(:lanes))
-order by id
-/*+ for update */
+-- name: lock_limits
+-- Two claims that count the same leases wait for each other; here they do so in any case.
 
 -- name: running
-select lane, count(*)
-from duework_job
+select l.queue, l.task, count(*)
+from duework_job j
+join duework_lane l on l.id = j.lane
 where worker is not null
-group by lane
+group by l.queue, l.task
 
 -- name: claim
 -- Takes the first due jobs of a lane: names the worker, raises the fence, leases until :until. A fence
@@ -171,7 +219,15 @@ set due = :until, worker = :worker, fence = 1
 where id = :id and state = 'open' and worker is null and due = :due and checksum = :checksum
   and exists (select 1 from duework_lane where id = :lane and due <= :now)
   and not exists (
-      select 1 from duework_lane l
+      with recursive busy (lane) as (
+          select cast(0 as bigint)
+          union all
+          select (select min(j.lane) from duework_job j
+                  where j.lane > busy.lane and j.state = 'open' and j.worker is null)
+          from busy where busy.lane is not null
+      )
+      select 1 from busy
+      join duework_lane l on l.id = busy.lane
       where l.due <= :now and l.priority >= :priority
         and exists (select 1 from duework_job j
                     where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now
@@ -189,7 +245,7 @@ select min(due) from duework_job where worker is not null
 
 -- name: leases_over
 -- Held jobs whose lease has ended.
-select id, fence, worker, task
+select id, fence, worker, task, lane
 from duework_job
 where worker is not null and due <= :now
 order by due
@@ -197,7 +253,7 @@ limit :wanted
 /*+ for update skip locked */
 
 -- name: leases_of
-select id, fence, worker, task
+select id, fence, worker, task, lane
 from duework_job
 where worker is not null and worker in (select value from json_each(:workers))
 limit :wanted
@@ -208,11 +264,11 @@ update duework_job
 set due = :until
 where id = :id and fence = :fence and worker = :worker
 
--- name: marked
--- What this worker runs and somebody wants cancelled.
-select id, fence, marked
+-- name: to_cancel
+-- What this worker runs and is to be cancelled.
+select id, fence, cancel_reason
 from duework_job
-where worker = :worker and marked is not null and worker is not null
+where worker = :worker and cancel_reason is not null and worker is not null
 
 -- name: progress
 update duework_job
@@ -220,7 +276,7 @@ set progress = :progress
 where id = :id and fence = :fence and worker = :worker
 
 -- name: settle_done
--- The common case: it worked, and nothing else hangs on the row. Who does not know of its batch would
+-- The common case: it worked, and nothing else hangs on the row. A planner that does not know of its batch would
 -- not count it there, and is sent the long way.
 update duework_job
 set state = 'done', due = :due, worker = null, result = :result, error = null,
@@ -243,9 +299,9 @@ delete from duework_job
 where id = :id and fence = :fence and worker = :worker and linked = 0 and state = 'open'
 
 -- name: held
--- Whole rows, under lock, in the order in which everybody locks them.
+-- Whole rows, under lock, in the order in which every transaction locks them.
 select id, lane, task, key, state, due, at, fence, worker, failures, crashes, payload, checksum,
-       result, error, serial, after, again, marked, owner, linked, progress, settled, batch
+       result, error, serial, after, again, cancel_reason, owner, linked, progress, settled, batch
 from duework_job
 where id in (select value from json_each(:ids))
 order by id
@@ -254,7 +310,7 @@ order by id
 -- name: held_unlocked
 -- The same without a lock, to learn which serial values to lock first.
 select id, lane, task, key, state, due, at, fence, worker, failures, crashes, payload, checksum,
-       result, error, serial, after, again, marked, owner, linked, progress, settled, batch
+       result, error, serial, after, again, cancel_reason, owner, linked, progress, settled, batch
 from duework_job
 where id in (select value from json_each(:ids))
 order by id
@@ -264,16 +320,20 @@ order by id
 update duework_job
 set state = :state, due = :due, worker = null, lane = :lane, failures = :failures,
     crashes = :crashes, result = :result, error = :error, payload = :payload,
-    checksum = :checksum, again = :again, marked = null, progress = :progress, settled = :settled
+    checksum = :checksum, again = :again, cancel_reason = null, progress = :progress, settled = :settled
 where id = :id
+
+-- name: result
+-- What an effect has returned, for a row that is done already.
+update duework_job set result = :result where id = :id
 
 -- name: delete
 delete from duework_job where id = :id
 
--- name: mark
+-- name: ask_cancel
 -- What was asked for before, a second run included, is not wanted any more.
 update duework_job
-set marked = :why, again = null, linked = 1
+set cancel_reason = :why, again = null, linked = 1
 where id = :id and worker is not null
 
 -- name: release
@@ -292,6 +352,21 @@ select fence, outcome, worker, started, ended, error
 from duework_attempt
 where job = :job
 order by fence
+
+-- name: crashed_before
+-- Of some jobs, those whose last attempt that had begun crashed.
+select a.job
+from duework_attempt a
+where a.job in (select value from json_each(:ids)) and a.outcome in ('crashed', 'crashed alone')
+  and not exists (select 1 from duework_attempt l
+                  where l.job = a.job and l.fence > a.fence and l.outcome <> 'lost')
+
+-- name: last_attempts
+select fence, outcome
+from duework_attempt
+where job = :job
+order by fence desc
+limit :wanted
 
 -- name: excuse_attempt
 -- The holder is back: it had lost its lease, it had not crashed.
@@ -312,7 +387,7 @@ order by id
 
 -- name: serials_behind
 -- Serial values of what waits for these jobs. Those without one are left to the caller: a planner
--- that heard of it would walk through the index of serial values instead.
+-- that knew of it would walk through the index of serial values instead.
 select serial from duework_job
 where after in (select value from json_each(:ids)) and state = 'open' and after is not null
 
@@ -328,13 +403,13 @@ on conflict (id) do nothing
 -- name: workers
 select id, host, boot, space, pid, born, started from duework_worker order by id
 
--- name: beside
--- All that a worker should know besides its lanes, at once: who holds leases, what it is to cancel, and
+-- name: signals
+-- All that a worker should know besides its lanes, at once: which workers hold leases, what it is to cancel, and
 -- if it wants to know, when the first lease ends.
 select 'worker', id, host, boot, space, pid, born, started from duework_worker
 union all
-select 'mark', id, marked, '', '', fence, 0, 0
-from duework_job where worker = :worker and marked is not null and worker is not null
+select 'cancel', id, cancel_reason, '', '', fence, 0, 0
+from duework_job where worker = :worker and cancel_reason is not null and worker is not null
 union all
 select 'lease', min(due), '', '', '', 0, 0, 0
 from duework_job where worker is not null and :leases
@@ -353,7 +428,7 @@ where id = :id
 -- name: jobs
 -- Whole rows for people to look at.
 select j.id, l.queue, j.task, l.priority, l.alone, j.key, j.state, j.due, j.at, j.fence, j.worker,
-       j.failures, j.crashes, j.payload, j.result, j.error, j.expires, j.serial, j.after, j.marked,
+       j.failures, j.crashes, j.payload, j.result, j.error, j.expires, j.serial, j.after, j.cancel_reason,
        j.owner, j.progress, j.settled, j.batch
 from duework_job j
 join duework_lane l on l.id = j.lane
@@ -414,7 +489,8 @@ select l.queue, l.task, l.priority, l.alone, l.due,
           order by j.due limit :bound) waiting) as waiting,
        (select count(*) from duework_job j where j.worker is not null and j.lane = l.id) as running,
        (select min(j.due) from duework_job j
-          where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now) as oldest
+          where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now) as oldest,
+       l.pace
 from duework_lane l
 order by l.queue, l.task, l.priority desc, l.alone
 
@@ -428,7 +504,7 @@ select count(*) from (
     select 1 from duework_job where state <> 'open' order by due limit :bound) kept
 
 -- name: of_lane
--- Open jobs of a lane that nobody holds, a chunk at a time.
+-- Open jobs of a lane that no worker holds, a chunk at a time.
 select id
 from duework_job
 where lane = :lane and state = 'open' and worker is null
@@ -443,6 +519,19 @@ order by due
 limit :wanted
 /*+ for update skip locked */
 
+-- name: over_next
+-- Those that end next, and since when they are kept.
+select due, settled from duework_job
+where state <> 'open'
+order by due
+limit :wanted
+
+-- name: waiting_by_key
+-- The open job of a key, if no worker holds it or is about to.
+select id, due from duework_job
+where task = :task and key = :key and state = 'open' and key is not null and worker is null
+/*+ for update skip locked */
+
 -- name: keep_until
 update duework_job set due = :due where id = :id
 
@@ -453,7 +542,7 @@ delete from duework_job where id in (select value from json_each(:ids))
 delete from duework_attempt where job in (select value from json_each(:ids))
 
 -- name: delete_once
--- A chunk of what is over; compared again, since somebody may have claimed the key meanwhile.
+-- A chunk of what is over; compared again, since the key may have been used meanwhile.
 delete from duework_once
 where (task, key) in (select task, key from duework_once
                       where until <= :now

@@ -1,7 +1,8 @@
 """Lanes: the small rows behind jobs that are interchangeable for admission.
 
 A lane is made the first time a job needs it and is never removed, so its number can be remembered
-by a process for as long as it lives, once the transaction that made it has committed.
+by a process for as long as it lives, once the transaction that made it has committed. One without jobs
+costs nothing: a look for work comes from the jobs to their lanes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from duework.db.database import Database, Tx, Values
 from duework.db.queries import Statement, load
 from duework.kernel.job import LaneName
 
-Q = load("duework.kernel", "jobs")
+JOBS = load("duework.kernel", "jobs")
 
 Query = Callable[[Statement, Values], list[tuple[Any, ...]]]
 
@@ -34,7 +35,7 @@ class Lane:
     id: int
     name: LaneName
     due: int
-    head: int | None
+    head: int
     # The first job itself, where a claim should start with it.
     head_id: int = 0
 
@@ -55,44 +56,46 @@ class Lanes:
         if (known := self._known.get(name)) is not None:
             return known
         values = msgspec.structs.asdict(name)
-        if not (rows := tx.query(Q.lane_ids, values)):
-            tx.query(Q.lock_lane_births, {})
-            while not (rows := tx.query(Q.lane_ids, values)):
-                tx.query(Q.new_lane, {**values, "forever": FOREVER})
+        if not (rows := tx.query(JOBS.lane_ids, values)):
+            tx.query(JOBS.lock_lane_births, {})
+            while not (rows := tx.query(JOBS.lane_ids, values)):
+                tx.query(JOBS.new_lane, {**values, "forever": FOREVER})
         *plain, number = rows[0]
         # By its own words: a caller's may be of a type that only looks like a text.
         tx.after_commit.append(partial(self._remember, name, LaneName(*plain), int(number)))
         return int(number)
 
     def numbers(self, tx: Tx, names: Iterable[LaneName]) -> dict[LaneName, int]:
-        # In one order for everybody, since making a lane takes a lock.
+        # In one order for all, since making a lane takes a lock.
         ordered = sorted(set(names), key=lambda n: (n.queue, n.task, n.priority, n.tier, n.share))
         return {name: self.number(tx, name) for name in ordered}
 
     def name(self, tx: Tx, number: int) -> LaneName:
         if (known := self._names.get(number)) is not None:
             return known
-        found = {lane.id: lane.name for lane in self.all(tx)}
+        if not (rows := tx.query(JOBS.lane_name, {"id": number})):
+            # A row whose lane is not there was damaged; it must not stop the others.
+            return LaneName("lost", "lost")
+        found = LaneName(*rows[0])
         # Not before the commit: a lane made by a transaction that is undone leaves its number.
-        tx.after_commit.append(partial(self._names.update, found))
-        # A row whose lane is not there was damaged; it must not stop the others.
-        return found.get(number, LaneName("lost", "lost"))
+        tx.after_commit.append(partial(self._names.__setitem__, number, found))
+        return found
 
     def all(self, tx: Tx, now: int | None = None) -> list[Lane]:
-        """Every lane there is, with the due time of its first job that nobody holds."""
+        """Every lane with jobs that no worker holds, and the due time of the first one."""
         if now is None:
             return _looked(tx.query, {})
-        if now >= self._floors_until:
-            # PostgreSQL keeps claimed jobs in the index while anybody holds an old snapshot, and would
+        if not self._floors_until - FLOOR_MS <= now < self._floors_until:
+            # PostgreSQL keeps claimed jobs in the index while a transaction has an old snapshot, and would
             # walk through all of them. What comes before the floor meanwhile waits for a second.
             self._floors_until, self._floors = now + FLOOR_MS, {}
-            self._many_dead = tx.query(Q.dead_rows, {})[0][0] > DEAD_ROWS
+            self._many_dead = tx.query(JOBS.dead_rows, {})[0][0] > DEAD_ROWS
         found = _looked(tx.query, self._floors)
-        if any(lane.head is None and lane.id in self._floors for lane in found):
+        if self._floors and not self._floors.keys() <= {lane.id for lane in found}:
             self._floors, found = {}, _looked(tx.query, {})
         if self._many_dead:
-            ready = [lane for lane in found if lane.head is not None and lane.head <= now]
-            self._floors.update((lane.id, (lane.head or 0, lane.head_id)) for lane in ready)
+            ready = [lane for lane in found if lane.head <= now]
+            self._floors.update((lane.id, (lane.head, lane.head_id)) for lane in ready)
         return found
 
     @property
@@ -110,30 +113,34 @@ class Lanes:
 
 
 def _looked(query: Query, floors: Mapping[int, tuple[int, int]]) -> list[Lane]:
-    places = list(floors.values())
-    values = {
-        "floor_lanes": list(floors),
-        "floor_dues": [due for due, _ in places],
-        "floor_ids": [job for _, job in places],
-    }
+    if floors:
+        places = list(floors.values())
+        values = {
+            "floor_lanes": list(floors),
+            "floor_dues": [due for due, _ in places],
+            "floor_ids": [job for _, job in places],
+        }
+        rows = query(JOBS.lanes_above, values)
+    else:
+        rows = query(JOBS.lanes, {})
     return [
         Lane(row[0], LaneName(row[1], row[2], row[3], row[4], row[5], row[6]), *row[7:])
-        for row in query(Q.lanes, values)
+        for row in rows
     ]
 
 
 def pause(tx: Tx, queue: str) -> None:
     """Admit no more jobs of a queue, or of all ('*'); what runs goes on."""
-    tx.query(Q.lock_lane_births, {})
-    tx.query(Q.pause, {"queue": queue})
-    tx.query(Q.pause_lanes, {"queue": queue, "forever": FOREVER})
+    tx.query(JOBS.lock_lane_births, {})
+    tx.query(JOBS.pause, {"queue": queue})
+    tx.query(JOBS.pause_lanes, {"queue": queue, "forever": FOREVER})
 
 
 def resume(tx: Tx, queue: str) -> None:
-    tx.query(Q.lock_lane_births, {})
-    tx.query(Q.resume, {"queue": queue})
-    tx.query(Q.resume_lanes, {"queue": queue, "forever": FOREVER})
+    tx.query(JOBS.lock_lane_births, {})
+    tx.query(JOBS.resume, {"queue": queue})
+    tx.query(JOBS.resume_lanes, {"queue": queue, "forever": FOREVER})
 
 
 def paused(tx: Tx) -> list[str]:
-    return [row[0] for row in tx.query(Q.paused, {})]
+    return [row[0] for row in tx.query(JOBS.paused, {})]

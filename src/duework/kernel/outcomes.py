@@ -7,9 +7,17 @@ from Exception only so that a helper far below the task can raise one.
 from __future__ import annotations
 
 from duework.durations import Duration, milliseconds
+from duework.errors import LostReply
 
-# What a client raises when a request went out and no answer came: nobody can tell what it did.
-LOST = (TimeoutError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError, EOFError)
+# What a client raises when a request went out and no answer came: it is not known what it did.
+LOST: tuple[type[Exception], ...] = (
+    LostReply,
+    TimeoutError,
+    ConnectionResetError,
+    ConnectionAbortedError,
+    BrokenPipeError,
+    EOFError,
+)
 
 
 class Outcome(Exception):
@@ -31,6 +39,10 @@ class Retry(Outcome):
         self.after_ms = None if after is None else milliseconds(after)
         self.why = why
         super().__init__(why or "asked to be retried")
+
+
+class Misfit(Outcome):
+    """What is stored does not fit this version of the code; for shapes, which store data of their own."""
 
 
 class Fail(Outcome):

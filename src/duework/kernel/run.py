@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from duework.db.database import Tx
 from duework.errors import UsageError
+from duework.kernel.error_text import hide
 from duework.kernel.job import Claimed, Effect, NewJob
 
 # Keys of jobs that a schedule made: with its key and its slot.
@@ -25,6 +26,8 @@ class Host(Protocol):
     def now(self) -> int: ...
 
     def read(self, sql: str, values: Mapping[str, Any]) -> list[Any]: ...
+
+    def secret(self, name: str) -> str: ...
 
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None: ...
 
@@ -102,6 +105,12 @@ class Run:
     def read(self, sql: str, /, **values: Any) -> list[Any]:
         """Rows of the app's database."""
         return self._host.read(sql, values)
+
+    def secret(self, name: str) -> str:
+        """Open a secret that `app.secrets` has sealed; its value is left out of this job's errors."""
+        value = self._host.secret(name)
+        hide(value)
+        return value
 
     def write(
         self, sql: str, /, rows: Sequence[Mapping[str, Any]] | None = None, **values: Any

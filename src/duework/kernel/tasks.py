@@ -18,10 +18,10 @@ from typing import Any, Literal
 from duework.codec import PAYLOAD_LIMIT, ArgumentCodec, ResultCodec, return_type
 from duework.durations import Duration, milliseconds
 from duework.errors import TaskNotFound, UsageError
-from duework.kernel.admission import Gate, Note
 from duework.kernel.job import KEEP
 from duework.kernel.outcomes import Outcome
-from duework.kernel.paces import Pace
+from duework.kernel.paces.admission import AddressedReport, Gate
+from duework.kernel.paces.pace import Pace
 from duework.kernel.retry import Backoff, Exponential, delays
 from duework.kernel.run import Run
 
@@ -137,11 +137,6 @@ class Definition:
                 return None if parameter.default is parameter.empty else parameter.default
         raise UsageError(f"{self.name} has no argument {name!r} that its pace could be per")
 
-    @property
-    def importable(self) -> bool:
-        """Whether a fresh process can find the function by its module and name."""
-        return "<" not in self.function.__qualname__
-
 
 def gates(
     owner: str, paces: Pace | Sequence[Pace], default: Callable[[str], Any]
@@ -186,7 +181,7 @@ def _takes_run(function: Callable[..., Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """What a shape writes in somebody's transaction: its items are data, and can leave a process."""
+    """What a shape writes in a caller's transaction: its items are data, and can leave a process."""
 
     item: type
     verb: Callable[[Any, list[Any]], Sequence[Any]]
@@ -200,14 +195,12 @@ class Registry:
         self.queue_limits: dict[str, int] = {}
         # By name: chain, schedule, message, batch.
         self.writes: dict[str, Writes] = {}
-        # Tasks that turned out to need something of the worker's, in a process of their own.
-        self.at_home: set[str] = set()
         self.task_paces: dict[str, tuple[Gate, ...]] = {}
         self.queue_paces: dict[str, tuple[Gate, ...]] = {}
-        # Paces by the names of their rows, and what they were told that is not written yet.
+        # Paces by the names of their rows, and the reports to them that are not written yet.
         self.paces: dict[str, Pace] = {}
-        self.notes: deque[Note] = deque()
-        self.on_note: Callable[[], None] = lambda: None
+        self.reports: deque[AddressedReport] = deque()
+        self.on_report: Callable[[], None] = lambda: None
 
     def add(self, definition: Definition) -> None:
         known = self._tasks.get(definition.name)
@@ -246,17 +239,17 @@ class Registry:
                 gate.pace.listeners.append(self._heard)
 
     def _heard(self, pace: Pace, word: str, value: Any) -> None:
-        assert pace.name is not None, "only quotas are told anything, and they have names"
-        self.notes.append(Note(pace.name, pace, word, value))
-        self.on_note()
+        assert pace.name is not None, "only quotas are reported to, and they have names"
+        self.reports.append(AddressedReport(pace.name, pace, word, value))
+        self.on_report()
 
-    def drop_notes(self, count: int) -> None:
+    def drop_reports(self, count: int) -> None:
         """The oldest of them are written."""
-        for _ in range(min(count, len(self.notes))):
-            self.notes.popleft()
+        for _ in range(min(count, len(self.reports))):
+            self.reports.popleft()
 
-    def heard_by(self, task: Definition, queue: str, word: str) -> list[Gate]:
-        """Which paces hear how a job went: its own are blocked; adaptive ones count everything."""
+    def reported_to(self, task: Definition, queue: str, word: str) -> list[Gate]:
+        """Which paces are reported how a job went: its own are blocked; adaptive ones count everything."""
         around = self.queue_paces.get(queue, ())
         if word == "throttled":
             return list(task.gates or around)
@@ -279,14 +272,14 @@ class Registry:
         known = self._tasks.get(name)
         return known is not None and known.policy.immortal
 
+    def keep_failed(self, name: str) -> int | None:
+        """How long a failed job of the task is kept; for ever if it is not known here."""
+        known = self._tasks.get(name)
+        return None if known is None else known.keep_failed_ms
+
     def pools(self) -> dict[str, str]:
         """Task to the kind of slot that runs it."""
         return {name: task.pool for name, task in self._tasks.items()}
-
-    def importable(self) -> frozenset[str]:
-        """Tasks that can be run in a process of their own, as far as is known."""
-        known = {name for name, task in self._tasks.items() if task.importable}
-        return frozenset(known - self.at_home)
 
     def task_limits(self) -> dict[str, int]:
         return {

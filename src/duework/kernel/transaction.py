@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
+from types import TracebackType
 from typing import Any
 
 from duework.db.database import Changes, Tx
+from duework.db.writer.blocks import block, refuse_second, turn
 from duework.kernel.engine import Engine
 from duework.kernel.job import Enqueued
 
@@ -29,7 +34,7 @@ class Transaction:
 
     def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> Enqueued:
         """Enqueue a task, or `task.using(…)`, in this transaction."""
-        now = self._engine.steps.steady()
+        now = self._engine.clock_watch.checked_now()
         job = task.using()._new_job(args, kwargs, now)  # noqa: SLF001 - ours
         return self._engine.enqueue(self._tx, [job])[0]
 
@@ -53,6 +58,85 @@ class Transaction:
         """Queue a message of an outbox, or of `outbox.using(…)`, in this transaction."""
         self._write("message", outbox.using()._new(message, self._engine.clock.now()))  # noqa: SLF001 - ours
 
+    def seal(self, name: str, value: str) -> None:
+        """Seal a secret in this transaction, with the row that it belongs to."""
+        self._write("secret", self._engine.registry.writes["secret"].item(name, value))
+
+    def forget(self, name: str) -> bool:
+        """Delete a secret in this transaction; whether there was one."""
+        item = self._engine.registry.writes["secret"].item(name, None)
+        return bool(self._write("secret", item))
+
     def _write(self, name: str, item: Any) -> Any:
         """Let a shape write something of its own."""
         return self._engine.registry.writes[name].verb(self._tx, [item])[0]
+
+
+class Block:
+    """What `app.transaction()` gives: a transaction for a block of the user's code."""
+
+    def __init__(self, url: str, engine: Callable[[], Engine]) -> None:
+        self._url = url
+        self._engine = engine
+        self._with: AbstractContextManager[Transaction]
+        self._async_with: AbstractAsyncContextManager[Transaction]
+
+    def __enter__(self) -> Transaction:
+        entered = self._in_thread()
+        tx = entered.__enter__()
+        self._with = entered
+        return tx
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return self._with.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> Transaction:
+        entered = self._in_loop()
+        tx = await entered.__aenter__()
+        self._async_with = entered
+        return tx
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        return await self._async_with.__aexit__(kind, error, trace)
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[Transaction]:
+        engine = self._engine()
+        with engine.database.transaction() as tx:
+            yield Transaction(tx, engine)
+
+    @contextlib.contextmanager
+    def _in_thread(self) -> Iterator[Transaction]:
+        refuse_second(self._url)
+        with self._opened() as tx, block(self._url):
+            yield tx
+
+    @contextlib.asynccontextmanager
+    async def _in_loop(self) -> AsyncIterator[Transaction]:
+        """Its statements run in the loop; what may wait, for the lock or for the disk, does not."""
+        opened, tx = self._opened(), None
+        async with turn(self._url) as mine:
+            try:
+                # Before it begins: a caller that waited for it in this thread would keep it from ending.
+                with block(self._url):
+                    tx = await mine.run(opened.__enter__)
+                    yield tx
+            except BaseException as error:
+                undo = partial(opened.__exit__, type(error), error, error.__traceback__)
+                if tx is None or isinstance(error, GeneratorExit):
+                    # Cancelled, perhaps while it waits for the lock: its caller need not wait for that.
+                    mine.leave(undo)
+                else:
+                    await mine.run(undo)
+                raise
+            await mine.run(partial(opened.__exit__, None, None, None))

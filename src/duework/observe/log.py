@@ -50,7 +50,7 @@ class ChildEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """A log line before it has a form."""
 
     level: int
@@ -68,13 +68,19 @@ def level(fact: Reported) -> int:
     return _LEVELS.get(type(fact), logging.INFO)
 
 
-_SETTLED = {"retry": logging.WARNING, "failed": logging.ERROR, "crashed": logging.ERROR}
+_SETTLED = {
+    "retry": logging.WARNING,
+    "misfit": logging.WARNING,
+    "failed": logging.ERROR,
+    "crashed": logging.ERROR,
+}
 _LEVELS: dict[type, int] = {
     facts.JobStarted: logging.DEBUG,
     facts.LeaseRecovered: logging.WARNING,
     facts.LeaseWasLost: logging.WARNING,
     facts.ClockStepped: logging.WARNING,
     facts.JobStuck: logging.WARNING,
+    facts.JobBlocked: logging.WARNING,
     facts.LoopBlocked: logging.WARNING,
     facts.UnknownTask: logging.WARNING,
     facts.Parked: logging.ERROR,
@@ -82,61 +88,69 @@ _LEVELS: dict[type, int] = {
 }
 
 
-def words(fact: Reported) -> Line:  # noqa: C901, PLR0911, PLR0912 - one sentence for each fact
+def words(fact: Reported) -> LogLine:  # noqa: C901, PLR0911, PLR0912 - one sentence for each fact
     """A fact as a level, an event and a sentence."""
     how = level(fact)
     match fact:
         case facts.WorkerStarted():
             text = f"worker {fact.worker} started: pid {fact.pid}, {fact.tasks} tasks"
-            return Line(how, "worker_started", text)
+            return LogLine(how, "worker_started", text)
         case facts.WorkerStopped():
             back = f", {_jobs(fact.released)} handed back" if fact.released else ""
-            return Line(how, "worker_stopped", f"worker {fact.worker} stopped{back}")
+            return LogLine(how, "worker_stopped", f"worker {fact.worker} stopped{back}")
         case facts.JobStarted():
-            return Line(how, "job_started", f"{_job(fact)} started, attempt {fact.attempt}")
+            return LogLine(how, "job_started", f"{_job(fact)} started, attempt {fact.attempt}")
         case facts.JobSettled():
-            return Line(how, "job_settled", _settled(fact))
+            return LogLine(how, "job_settled", _settled(fact))
         case facts.LeaseWasLost():
             text = f"{_job(fact)} lost its lease: nothing of this attempt is written"
-            return Line(how, "lease_lost", text)
+            return LogLine(how, "lease_lost", text)
         case facts.LeaseRecovered():
             why = "died" if fact.crashed else "did not extend its lease in time"
             text = f"job {fact.job} is open again: worker {fact.worker} {why}"
-            return Line(how, "lease_recovered", text)
+            return LogLine(how, "lease_recovered", text)
         case facts.JobStuck():
             text = f"{_job(fact)} did not stop ({fact.why}): its slot was given to others"
-            return Line(how, "job_stuck", text)
+            return LogLine(how, "job_stuck", text)
+        case facts.JobBlocked():
+            text = f"{_job(fact)} has ended and waits to be settled: {fact.why}"
+            return LogLine(how, "job_blocked", text)
         case facts.LoopBlocked():
             text = f"{fact.task} has blocked the event loop for {fact.seconds} s at {fact.where}"
-            return Line(how, "loop_blocked", text)
+            return LogLine(how, "loop_blocked", text)
         case facts.ClockStepped():
             text = f"the clock was set by {fact.milliseconds:+} ms: no lease is taken over for now"
-            return Line(how, "clock_stepped", text)
+            return LogLine(how, "clock_stepped", text)
         case facts.Parked():
-            return Line(how, "parked", f"nothing can be written, no job is claimed: {fact.why}")
+            return LogLine(how, "parked", f"nothing can be written, no job is claimed: {fact.why}")
         case facts.Resumed():
-            return Line(how, "resumed", "writing works again")
+            return LogLine(how, "resumed", "writing works again")
         case facts.UnknownTask():
             text = f"jobs of {fact.task} wait for a worker that knows this task; this one does not"
-            return Line(how, "unknown_task", text)
+            return LogLine(how, "unknown_task", text)
         case facts.MessageMoved():
             why = "" if fact.error is None else f": {fact.error.partition(chr(10))[0]}"
             text = f"message {fact.id} of {fact.outbox} is {fact.state}{why}"
-            return Line(how, "message_moved", text)
+            return LogLine(how, "message_moved", text)
         case Stopping():
             rest = (
                 "what runs is handed back now"
                 if fact.at_once
                 else f"what runs has {human(fact.grace_ms)} to finish; a second signal ends that"
             )
-            return Line(how, "stopping", f"{fact.signal}: no more jobs are claimed, {rest}")
+            return LogLine(how, "stopping", f"{fact.signal}: no more jobs are claimed, {rest}")
         case ChildStarted():
-            return Line(how, "child_started", f"process {fact.number} started: pid {fact.pid}")
+            return LogLine(how, "child_started", f"process {fact.number} started: pid {fact.pid}")
         case ChildEnded():
-            return Line(how, "child_ended", _ended(fact))
+            return LogLine(how, "child_ended", _ended(fact))
 
 
-def _job(fact: facts.JobStarted | facts.JobSettled | facts.LeaseWasLost | facts.JobStuck) -> str:
+_OfJob = (
+    facts.JobStarted | facts.JobSettled | facts.LeaseWasLost | facts.JobStuck | facts.JobBlocked
+)
+
+
+def _job(fact: _OfJob) -> str:
     return f"{fact.task} {fact.job}"
 
 
@@ -144,7 +158,7 @@ def _jobs(count: int) -> str:
     return "1 job" if count == 1 else f"{count} jobs"
 
 
-def _settled(fact: facts.JobSettled) -> str:
+def _settled(fact: facts.JobSettled) -> str:  # noqa: PLR0911 - one sentence for each kind
     took = human(fact.milliseconds)
     why = "" if fact.error is None else f": {fact.error.partition(chr(10))[0]}"
     match fact.kind:
@@ -152,6 +166,8 @@ def _settled(fact: facts.JobSettled) -> str:
             return f"{_job(fact)} done in {took}"
         case "retry":
             return f"{_job(fact)} failed after {took}, again {_at(fact.retry_at)}{why}"
+        case "misfit":
+            return f"{_job(fact)} is left to other workers, again {_at(fact.retry_at)}{why}"
         case "snooze":
             return f"{_job(fact)} put off, again {_at(fact.retry_at)}"
         case "failed":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
     from duework.db.database import Tx, Values
     from duework.db.queries import Statement
     from duework.kernel.engine import Engine
-    from duework.kernel.job import Effect, Ending, Held
+    from duework.kernel.job import Effect, Ending, LockedJob
     from duework.kernel.transaction import Transaction
 
 
@@ -27,11 +29,11 @@ class Shape:
     def arm(self) -> None:
         """A worker is about to start: write what has to be there. Safe to repeat, on every node."""
 
-    def settled(self, tx: Transaction, job: Held, ending: Ending) -> None:
+    def settled(self, tx: Transaction, job: LockedJob, ending: Ending) -> None:
         """A job that it owns is done, failed or cancelled, in the transaction that says so."""
 
     def prune(self) -> None:
-        """The hourly housekeeping: delete what nobody needs any more, a small transaction each."""
+        """The housekeeping: delete what nobody needs any more, a small transaction each."""
 
 
 # Rows that one transaction of the housekeeping looks at.
@@ -51,3 +53,14 @@ def doing(statement: Statement, values: Values) -> Effect:
         tx.query(statement, values)
 
     return run
+
+
+def waited_for(answer: Any) -> Any:
+    """What a call in a thread gave: if that has to be awaited, its value."""
+    if not inspect.isawaitable(answer):
+        return answer
+
+    async def value() -> Any:
+        return await answer
+
+    return asyncio.run(value())

@@ -1,0 +1,1 @@
+"""SQLite: the database, its file and its log."""

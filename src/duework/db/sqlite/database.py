@@ -1,0 +1,446 @@
+"""SQLite by apsw: WAL, `synchronous=FULL`, one write connection, any number of readers.
+
+Three things here are not obvious. Every write transaction is `BEGIN IMMEDIATE`: a deferred one
+that reads first fails at once when another connection has written. Waiting for the lock is our own
+short, jittered retry: SQLite's busy handler lets one process starve the others. And a COMMIT that
+fails may still have reached the log, so each group leaves a marker; after a failure everything is
+closed, opened again and sealed with a write, and the marker shows whether the group happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import apsw
+
+from duework.clock import monotonic, pause
+from duework.db.database import Retryable, Tx, Values, current_pid
+from duework.db.queries import Statement
+from duework.db.sqlite import files
+from duework.db.sqlite.backup import copied
+from duework.db.sqlite.boots import current
+from duework.db.sqlite.markers import CommitMarkers
+from duework.db.sqlite.repair import mend
+from duework.db.sqlite.reserve import Reserve
+from duework.db.sqlite.tx import Connection, SqliteTx, close, left_something, translated, unopened
+from duework.db.sqlite.wal import Log
+from duework.db.writer.blocks import BLOCK_SECONDS
+from duework.db.writer.writer import run_after_commit
+from duework.errors import DatabaseError, Gone, SchemaMismatch, Unavailable, Unknown, UsageError
+
+OLDEST = (3, 51, 3)
+BUSY_SECONDS = 0.25
+IDLE_CONNECTIONS = 4
+# How often a writer looks whether it is the only one.
+LOOK_SECONDS = 0.02
+
+
+class SqliteDatabase:
+    """One database file, or a private one in memory for tests."""
+
+    kind = "sqlite"
+
+    def __init__(self, url: str, durability: str = "power") -> None:
+        self.url = url
+        self.path, self._options = parse(url)
+        self._reserve = Reserve(self.path)
+        self.disk_full_reason = self._reserve.short
+        self._markers = CommitMarkers()
+        self._log = Log("full" if durability == "power" else "normal")
+        self._changes = 0
+        self._writer: Connection | None = None
+        self._seen_version = 0
+        self._foreign_until = self._look_at = 0.0
+        self._pulse: Connection | None = None
+        self._pulse_lock = threading.Lock()
+        self._pulse_stale = False
+        self._pulses = 0
+        self._readers: list[Connection] = []
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._identity: files.Identity | None = None
+        self._closed = False
+        self._here = current_pid()
+        self._pid = self._here[0]
+        if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST:
+            message = (
+                f"SQLite {apsw.sqlite_lib_version()} can corrupt a database with several writers;"
+                f" install apsw with SQLite {'.'.join(map(str, OLDEST))} or newer"
+            )
+            raise SchemaMismatch(message)
+
+    @property
+    def inode(self) -> tuple[int, int] | None:
+        """Which file it is, whatever its path; None before it is opened."""
+        return None if self._identity is None else self._identity.inode
+
+    def crowded(self) -> bool:
+        if (time := monotonic()) >= self._look_at and self._writer is not None:
+            self._look_at = time + LOOK_SECONDS
+            self._look_for_others(self._writer)
+        return time < self._foreign_until
+
+    # --- the writer's side
+
+    def begin(self) -> Tx:
+        connection = self._writer
+        if connection is None or self._closed or self._here[0] != self._pid:
+            connection = self._write_connection()
+        self._lock_out(connection, BUSY_SECONDS, self._reserve.use)
+        self._log.lengthen()
+        self._changes = connection.total_changes()
+        return SqliteTx(connection, self._reserve.use)
+
+    def _lock_out(
+        self, connection: Connection, seconds: float, on_full: Callable[[], None] | None = None
+    ) -> None:
+        """Begin, and wait for others by short and jittered pauses."""
+        deadline = 0.0
+        while True:
+            try:
+                connection.execute("begin immediate")
+            except apsw.BusyError as error:
+                deadline = deadline or monotonic() + seconds
+                if connection is self._writer:
+                    self._foreign_until = monotonic() + 0.1
+                if monotonic() > deadline:
+                    raise Retryable("the database is locked by another connection") from error
+                pause(0.0002 + random.random() * 0.0008)  # noqa: S311 - jitter
+            except apsw.Error:
+                with translated(on_full):
+                    raise
+            else:
+                # A log that no other process has must not be written to, nor copied into the database.
+                connection.beside.check()
+                return
+
+    def commit(self, tx: Tx) -> None:
+        assert isinstance(tx, SqliteTx), "a transaction of ours"
+        if self._here[0] != self._pid:
+            self._check_usable()
+        connection = tx.connection
+        try:
+            changes = connection.total_changes() - self._changes
+            if not changes and not tx.wrote:
+                # Nothing to make durable, and nothing that others should wake up for.
+                connection.execute("rollback")
+                return
+            self._markers.leave(connection, tx.made, changes)
+            connection.execute("commit")
+        except apsw.ConstraintError as error:
+            # Only a deferred constraint speaks up this late; nothing has reached the disk.
+            raise DatabaseError(f"Constraint: {error}") from error
+        except apsw.Error as error:
+            self._after_failed_commit(connection, error)
+            return
+        # What went into a file that is no longer there must not be acknowledged.
+        if self._writer is not None:
+            self._writer.beside.check()
+
+    def _look_for_others(self, connection: apsw.Connection) -> None:
+        """Whether another connection has written; a hint, whose failure is no concern of the caller."""
+        with contextlib.suppress(apsw.Error):
+            version = connection.pragma("data_version")
+            if version != self._seen_version:
+                self._seen_version = version
+                self._foreign_until = monotonic() + 0.1
+
+    def rollback(self) -> None:
+        connection = self._writer
+        if connection is None or not connection.in_transaction:
+            return
+        try:
+            connection.execute("rollback")
+        except apsw.Error:
+            self._drop_connections()
+
+    def _after_failed_commit(self, connection: apsw.Connection, error: apsw.Error) -> None:
+        """Decide what became of a COMMIT that raised; returns if it happened after all."""
+        if isinstance(error, (apsw.BusyError, apsw.FullError)) and connection.in_transaction:
+            connection.execute("rollback")
+            with translated(self._reserve.use):
+                raise error
+        if isinstance(error, apsw.FullError):
+            self._reserve.use()
+        # What is opened anew would take another log for ours.
+        if self._writer is not None:
+            self._writer.beside.check()
+        self._drop_connections()
+        try:
+            fresh = self._write_connection()
+            fresh.execute("begin immediate")
+            happened = self._markers.found(fresh)
+            fresh.execute("commit")
+        except (apsw.Error, Retryable, Unavailable, UsageError) as again:
+            self._drop_connections()
+            raise Unknown(
+                f"a commit failed ({error}) and so did looking for it ({again})"
+            ) from error
+        if not happened:
+            raise Retryable(f"the commit failed ({error})") from error
+
+    def epoch(self, boot: str) -> int | None:
+        if "network" in self._options:
+            # Its server may lose what it confirmed, and this machine lives on.
+            return None
+        connection = self.connect()
+        try:
+            with translated(self._reserve.use):
+                # Also where other commits do not wait for the disk: what counts losses must not be lost.
+                connection.pragma("synchronous", "full")
+                self._lock_out(connection, BLOCK_SECONDS, self._reserve.use)
+                return current(connection, boot)
+        except Retryable as error:
+            raise Unavailable(str(error)) from error.__cause__
+        finally:
+            close(connection)
+
+    def reserve(self) -> None:
+        self._reserve.fill()
+
+    def _write_connection(self) -> Connection:
+        self._check_usable()
+        if self._writer is None:
+            self._writer = self._open()
+            self._log.opened(self._writer)
+        return self._writer
+
+    # --- connections for others
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Tx]:
+        self._check_identity()
+        connection = self._borrow(self._idle)
+        tx = SqliteTx(connection)
+        sound = True
+        try:
+            self._lock_out(connection, BLOCK_SECONDS)
+            yield tx
+            self._commit_block(connection)
+        except Retryable as error:
+            sound = False
+            raise Unavailable(str(error)) from error.__cause__
+        except (Unavailable, Gone):
+            sound = False
+            raise
+        finally:
+            self._give_back(self._idle, connection, sound=sound and not left_something(connection))
+        run_after_commit(tx)
+
+    def _commit_block(self, connection: Connection) -> None:
+        try:
+            with translated():
+                connection.execute("commit")
+        except Retryable as error:
+            if isinstance(error.__cause__, apsw.IOError):
+                raise Unknown(f"the commit failed and may still have happened: {error}") from error
+            raise
+        connection.beside.check()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Tx]:
+        connection = self._borrow(self._readers)
+        sound = True
+        try:
+            with translated():
+                connection.execute("begin")
+            yield SqliteTx(connection)
+        except Retryable as error:
+            sound = False
+            raise Unavailable(str(error)) from error.__cause__
+        finally:
+            self._give_back(self._readers, connection, sound=sound)
+
+    def ask(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
+        with self.reading() as tx:
+            return tx.query(statement, values)
+
+    def _borrow(self, idle: list[Connection]) -> Connection:
+        self._check_usable()
+        with self._lock:
+            connection = idle.pop() if idle else None
+        if connection is None:
+            connection = self.connect()
+            if idle is self._readers:
+                connection.pragma("query_only", "on")
+        return connection
+
+    def _give_back(self, idle: list[Connection], connection: Connection, *, sound: bool) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("rollback")
+            # A statement that was left half read would hold on to its old view of the file.
+            sound = sound and connection.txn_state() == apsw.SQLITE_TXN_NONE
+        except apsw.Error:
+            sound = False
+        with self._lock:
+            room = idle is self._readers or len(idle) < IDLE_CONNECTIONS
+            if sound and room and not self._closed:
+                idle.append(connection)
+                return
+        close(connection)
+
+    def adopt(self, connection: Any) -> Tx:
+        if isinstance(connection, apsw.Connection):
+            if isinstance(connection, Connection):
+                connection.beside.check()
+            return SqliteTx(connection)
+        return files.adopt_stdlib(connection, self.path)
+
+    def connect(self) -> Connection:
+        self._check_usable()
+        try:
+            return self._open()
+        except Retryable as error:
+            raise Unavailable(str(error)) from error.__cause__
+
+    def pulse(self) -> int | None:
+        """Asks a connection of its own: the number is only comparable with itself."""
+        self._check_identity()
+        with self._pulse_lock:
+            if self._pulse_stale:
+                self._drop_pulse()
+            connection = self._pulse
+            if connection is None:
+                connection = self._pulse = self.connect()
+                # What happened in between, this one cannot know.
+                self._pulses += 1
+            try:
+                with translated():
+                    version = int(connection.pragma("data_version"))
+                connection.beside.check()
+            except Retryable as error:
+                raise Unavailable(str(error)) from error.__cause__
+            finally:
+                if self._closed:
+                    self._drop_pulse()
+            return (self._pulses << 32) + version
+
+    def now(self) -> int | None:
+        return None
+
+    def settings(self) -> dict[str, str]:
+        """The library, how durable a commit is, and the file it goes to."""
+        with self.reading() as tx:
+            journal = tx.read("pragma journal_mode")[0][0]
+        return {
+            "server_version": apsw.sqlite_lib_version(),
+            "journal_mode": journal,
+            "synchronous": self._log.synchronous,
+            **files.facts(self.path),
+        }
+
+    def backup(self, target: str) -> Iterator[tuple[int, int]]:
+        """Copy by SQLite's own backup interface: a plain file copy would drop our locks."""
+        return copied(self.connect, Path(target))
+
+    def repair(self, tx: Tx) -> int:
+        """SQLite stores any bytes as text, and then no row beside them can be read either."""
+        assert isinstance(tx, SqliteTx), "a transaction of ours"
+        return mend(tx.connection)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._here[0] != self._pid:
+            # They are the parent's: closing them here would end its locks and clear up its files.
+            return
+        try:
+            if self._writer is not None:
+                self._markers.forget(self._writer)
+            self._drop_connections()
+        finally:
+            if self._identity is not None:
+                self._identity.release()
+
+    def _drop_connections(self) -> None:
+        with self._lock:
+            dropped = self._readers + self._idle
+            self._readers.clear()
+            self._idle.clear()
+        if self._writer is not None:
+            dropped.append(self._writer)
+            self._writer = None
+        for connection in dropped:
+            close(connection)
+        # The pulse is asked for in another thread: while that has it, it is left to it.
+        self._pulse_stale = True
+        if self._pulse_lock.acquire(timeout=1):
+            try:
+                self._drop_pulse()
+            finally:
+                self._pulse_lock.release()
+
+    def _drop_pulse(self) -> None:
+        pulse, self._pulse, self._pulse_stale = self._pulse, None, False
+        if pulse is not None:
+            close(pulse)
+
+    def _check_usable(self) -> None:
+        if self._here[0] != self._pid:
+            message = "this App was opened before a fork; make a new App in the child process"
+            raise UsageError(message)
+        if self._closed:
+            raise UsageError("this App is closed")
+
+    def _check_identity(self) -> None:
+        if self._identity is not None:
+            self._identity.check()
+
+    def _open(self) -> Connection:
+        if self._identity is None:
+            self._identity = files.claim(self.path, force="network" in self._options)
+        self._check_identity()
+        connection: Connection | None = None
+        try:
+            # Without CREATE: a file that was deleted meanwhile must not come back empty.
+            connection = Connection(str(self.path), flags=apsw.SQLITE_OPEN_READWRITE)
+            if connection.readonly("main"):
+                # SQLite is content with less than it was asked for.
+                raise apsw.ReadOnlyError("it can only be read")
+            self._configure(connection)
+            connection.beside = files.Beside(
+                self._identity,
+                connection.filename,
+                connection.filename_wal,
+                believe="network" not in self._options,
+            )
+        except apsw.Error as error:
+            if connection is not None:
+                connection.close(force=True)
+            self._check_identity()
+            raise unopened(self.path, error) from error
+        self._check_identity()
+        return connection
+
+    def _configure(self, connection: apsw.Connection) -> None:
+        for tries in range(400):
+            try:
+                connection.pragma("journal_mode", "wal")
+                break
+            except apsw.BusyError:
+                if tries == 399:  # noqa: PLR2004 - about two seconds
+                    raise
+                pause(0.002 + random.random() * 0.006)  # noqa: S311 - jitter
+        connection.pragma("synchronous", self._log.synchronous)
+        connection.pragma("foreign_keys", "on")
+        connection.pragma("trusted_schema", "off")
+        connection.pragma("cell_size_check", "on")
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+
+
+def parse(url: str) -> tuple[Path, dict[str, list[str]]]:
+    """The file of `sqlite:///relative.db`, `sqlite:////absolute.db`."""
+    parts = urlsplit(url)
+    if parts.netloc or not parts.path.strip("/"):
+        message = f"cannot read {url!r}: write sqlite:///work.db, or sqlite:////var/lib/work.db"
+        raise UsageError(message)
+    return Path(unquote(parts.path[1:])).absolute(), parse_qs(parts.query, keep_blank_values=True)
+
+
+__all__ = ["Gone", "SqliteDatabase", "SqliteTx", "parse"]

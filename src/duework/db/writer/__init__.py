@@ -1,0 +1,1 @@
+"""Group commit: one writer for each process, many callers, one fsync."""

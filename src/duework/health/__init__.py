@@ -1,0 +1,1 @@
+"""Whether all is well: counts, fitness for work, the invariants."""

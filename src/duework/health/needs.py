@@ -1,0 +1,175 @@
+"""What needs somebody: the same list wherever it is shown, the most urgent first.
+
+It is made from rows and counters with bounds, so a look costs the same however many jobs wait or have
+failed. What waits for a pace, as planned, needs nobody. Since when a queue is paused no row tells; how
+long its oldest job has been ready one does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from duework.clock import FOREVER
+from duework.db.database import Tx
+from duework.db.queries import load
+from duework.health.why import LATE_MS, Around, absent, not_writable, why
+from duework.health.words import MINUTE, count, first_line, length
+from duework.kernel.job import OWN_QUEUE, POISON, LaneName
+from duework.kernel.lanes import JOBS
+from duework.kernel.processes import Process
+
+NEEDS = load("duework.health", "needs")
+
+Kind = Literal["not writable", "no worker", "late", "failing", "paused", "poison", "unsure"]
+
+# So many rows are counted, or looked at, for one need.
+BOUND = 1000
+PAUSED_MS = 10 * MINUTE
+
+# Ids, addresses and numbers, by which errors differ that are the same.
+_BLANKED = re.compile(
+    r"0x[0-9a-f]+|\b(?=[a-f-]*\d)[0-9a-f]{6,}(?:-[0-9a-f]{4,})*\b|\d+", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing that somebody should look at."""
+
+    kind: Kind
+    sentence: str
+    # How many jobs or sends, counted up to 1,000; and since when the oldest, in ms since 1970.
+    count: int = 0
+    oldest: int | None = None
+    # What to type next.
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """A lane with a job that is ready, and since when."""
+
+    lane: int
+    name: LaneName
+    due: int
+    since: int
+
+
+def needs(tx: Tx, around: Around) -> list[Need]:
+    """Look once."""
+    return list(_found(tx, around))
+
+
+def _found(tx: Tx, around: Around) -> Iterator[Need]:
+    if around.broken is not None:
+        yield Need("not writable", not_writable(around.broken), command="duework db check")
+    ready = _ready(tx, around.now)
+    flowing = [head for head in ready if head.due <= around.now]
+    without = list(_no_worker(tx, flowing, around))
+    yield from without
+    if not without:
+        yield from _late(tx, "late", flowing, LATE_MS, around)
+    failed = tx.query(NEEDS.failed, {"wanted": BOUND})
+    yield from _failing([row for row in failed if row[3] < POISON])
+    paused = [head for head in ready if head.due >= FOREVER]
+    yield from _late(tx, "paused", paused, PAUSED_MS, around)
+    yield from _poison([row for row in failed if row[3] >= POISON])
+    yield from _unsure(tx)
+
+
+def _ready(tx: Tx, now: int) -> list[_Head]:
+    """Lanes with jobs that are ready, the oldest first; those of the engine's own need nobody."""
+    found = []
+    for number, queue, task, priority, tier, share, alone, due, head, _ in tx.query(JOBS.lanes, {}):
+        if head is not None and head <= now and queue != OWN_QUEUE:
+            name = LaneName(queue, task, priority, tier, share, alone)
+            found.append(_Head(number, name, due, head))
+    return sorted(found, key=lambda each: (each.since, each.lane))
+
+
+def _no_worker(tx: Tx, flowing: Sequence[_Head], around: Around) -> Iterator[Need]:
+    if not flowing:
+        return
+    first = flowing[0]
+    workers = [Process(*row) for row in tx.query(JOBS.workers, {})]
+    if (text := absent(workers, max(first.since, first.due), around)) is not None:
+        ready = _count(tx, flowing, around.now)
+        text = f"{count(ready, BOUND)} ready, and nobody to run them. {text}"
+        yield Need("no worker", text, ready, first.since, "duework run MODULE:APP")
+
+
+def _late(
+    tx: Tx, kind: Literal["late", "paused"], heads: Sequence[_Head], limit: int, around: Around
+) -> Iterator[Need]:
+    """The oldest job of these lanes, if it has been ready for too long, and why."""
+    late = [head for head in heads if around.now - max(head.since, _moved(head)) > limit]
+    if not late:
+        return
+    first = late[0]
+    rows = tx.query(JOBS.of_lane, {"lane": first.lane, "wanted": 1})
+    if not rows:
+        return
+    job = rows[0][0]
+    reason = why(tx, job, around)
+    ready = _count(tx, late, around.now)
+    waited = length(around.now - first.since)
+    text = f"Job {job} of {first.name.task} has been ready for {waited}. {reason.sentence}"
+    command = f"duework jobs why {job}"
+    if kind == "paused":
+        command = f"duework queues resume '{reason.queue or first.name.queue}'"
+    yield Need(kind, text, ready, first.since, command)
+
+
+def _moved(head: _Head) -> int:
+    """Since when its lane is open; of one that is paused nobody knows."""
+    return 0 if head.due >= FOREVER else head.due
+
+
+def _count(tx: Tx, heads: Sequence[_Head], now: int) -> int:
+    lanes = [head.lane for head in heads[:BOUND]]
+    return int(tx.query(NEEDS.ready, {"lanes": lanes, "now": now, "bound": BOUND})[0][0])
+
+
+def blanked(error: str | None) -> str:
+    """The first line of an error, without what differs from job to job."""
+    return _BLANKED.sub("#", first_line(error)) or "no error is stored"
+
+
+def _failing(rows: Sequence[tuple[Any, ...]]) -> Iterator[Need]:
+    """Jobs that nobody tries again, by task and error; those of which there are most come first."""
+    groups: dict[tuple[str, str], list[int]] = {}
+    for task, error, settled, _ in rows:
+        groups.setdefault((task, blanked(error)), []).append(settled)
+    for (task, error), times in sorted(groups.items(), key=lambda each: (-len(each[1]), each[0])):
+        number = count(len(times), BOUND)
+        text = f"{number} of {task} failed and {_are(times)} not tried again: {error}"
+        command = f"duework failed list --task {task}"
+        yield Need("failing", text, len(times), min(times), command)
+
+
+def _are(found: Sequence[object]) -> str:
+    return "is" if len(found) == 1 else "are"
+
+
+def _poison(rows: Sequence[tuple[Any, ...]]) -> Iterator[Need]:
+    if rows:
+        tasks = ", ".join(sorted({row[0] for row in rows})[:5])
+        text = f"{count(len(rows), BOUND)} {_are(rows)} poison, crashing whatever runs: {tasks}"
+        oldest = min(row[2] for row in rows)
+        yield Need("poison", text, len(rows), oldest, "duework failed list")
+
+
+def _unsure(tx: Tx) -> Iterator[Need]:
+    """Sends of which nobody can tell whether they arrived."""
+    [(sends, oldest)] = tx.query(NEEDS.unsure_sends, {"bound": BOUND})
+    if sends:
+        text = f"{count(sends, BOUND)} unsure by deliveries: did it arrive?"
+        yield Need("unsure", text, sends, oldest, "duework deliveries list")
+    for outbox, messages, since in tx.query(NEEDS.unsure_messages, {"bound": BOUND}):
+        if messages:
+            text = f"{count(messages, BOUND)} unsure in outbox {outbox}: did it arrive?"
+            command = f"duework outboxes list {outbox} --state unsure"
+            yield Need("unsure", text, messages, since, command)

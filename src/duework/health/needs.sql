@@ -1,0 +1,39 @@
+-- What `needs` reads besides lanes and workers. Every count stops at a bound.
+
+-- name: ready
+-- In the order of its index, so that no planner thinks of walking through the table instead.
+select count(*) from (
+    select 1 from duework_job
+    where lane in (select value from json_each(:lanes)) and state = 'open' and worker is null
+      and due <= :now
+    order by lane, due limit :bound) ready
+
+-- name: failed
+-- The newest failed jobs; of their errors, as much as a line has.
+select task, substr(error, 1, 300), settled, crashes
+from duework_job
+where state = 'failed'
+order by id desc
+limit :wanted
+
+-- name: unsure_sends
+select count(*), min(u.settled) from (
+    select settled from duework_delivery where state = 'unsure' order by job limit :bound) u
+
+-- name: unsure_messages
+-- By steps over the index from outbox to outbox.
+with recursive n (outbox) as (
+    select min(outbox) from duework_outbox
+    union all
+    select (select min(o.outbox) from duework_outbox o where o.outbox > n.outbox)
+    from n where n.outbox is not null
+)
+select n.outbox,
+       (select count(*) from (
+            select 1 from duework_outbox o where o.outbox = n.outbox and o.state = 'unsure'
+            order by o.id limit :bound) unsure),
+       (select o.settled from duework_outbox o
+        where o.outbox = n.outbox and o.state = 'unsure'
+        order by o.id limit 1)
+from n
+where n.outbox is not null

@@ -1,0 +1,115 @@
+"""What is going on, counted without a scan: per queue and task, and per worker.
+
+Counts stop at a bound, so that a look costs the same however many jobs are waiting. A worker that
+holds no lease and never held one has written nothing and is not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from duework.clock import FOREVER
+from duework.db.database import Tx
+from duework.kernel.lanes import JOBS
+from duework.kernel.processes import Process, Verdict, verdict
+
+# No count goes beyond this; a count that reaches it means "at least".
+BOUND = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """The jobs of one task in one queue."""
+
+    queue: str
+    task: str
+    ready: int
+    waiting: int
+    running: int
+    # How long the oldest ready job has been due, in milliseconds; None if none is ready.
+    lag: int | None
+    paused: bool
+    # Whether the App that was asked knows the task; None where it knows none at all.
+    known: bool | None
+    # When the first of its lanes admits jobs again, and the pace it waits for; None if it does now.
+    held_until: int | None = None
+    pace: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """A process that holds leases, or held some."""
+
+    id: int
+    host: str
+    pid: int
+    started: int
+    seen: Verdict
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One moment of a database."""
+
+    now: int
+    tasks: tuple[TaskStatus, ...]
+    failed: int
+    workers: tuple[WorkerStatus, ...]
+    paused: tuple[str, ...]
+
+
+def status(tx: Tx, *, now: int, near: bool, known: Callable[[str], bool] | None) -> Status:
+    """Look once; `known` says which tasks the asking process could run."""
+    paused = tuple(row[0] for row in tx.query(JOBS.paused, {}))
+    held = dict(tx.query(JOBS.held_by_worker, {}))
+    return Status(
+        now,
+        tuple(_tasks(tx, now, frozenset(paused), known)),
+        tx.query(JOBS.count_failed, {"bound": BOUND})[0][0],
+        tuple(
+            WorkerStatus(p.id, p.host, p.pid, p.started, verdict(p, near=near), held.get(p.id, 0))
+            for p in (Process(*row) for row in tx.query(JOBS.workers, {}))
+        ),
+        paused,
+    )
+
+
+def _tasks(
+    tx: Tx, now: int, paused: frozenset[str], known: Callable[[str], bool] | None
+) -> Iterable[TaskStatus]:
+    """Lanes that differ only in priority or in running alone are one line for people."""
+    lines: dict[tuple[str, str], tuple[int, int, int, int | None]] = {}
+    held: dict[tuple[str, str], tuple[int, str | None]] = {}
+    for row in tx.query(JOBS.summary, {"now": now, "bound": BOUND}):
+        queue, task, ready, waiting, running, oldest = row[0], row[1], *row[5:9]
+        before = lines.get((queue, task), (0, 0, 0, None))
+        if ready or waiting:
+            first = held.get((queue, task), (FOREVER, None))
+            held[queue, task] = min((row[4], row[9]), first, key=lambda each: each[0])
+        times = [time for time in (oldest, before[3]) if time is not None]
+        lines[queue, task] = (
+            *(before[0] + ready, before[1] + waiting, before[2] + running),
+            min(times, default=None),
+        )
+    for (queue, task), (ready, waiting, running, oldest) in lines.items():
+        yield TaskStatus(
+            queue,
+            task,
+            ready,
+            waiting,
+            running,
+            lag=None if oldest is None else now - oldest,
+            paused=queue in paused or "*" in paused,
+            known=None if known is None else known(task),
+            **_held(held.get((queue, task)), now),
+        )
+
+
+def _held(first: tuple[int, str | None] | None, now: int) -> dict[str, Any]:
+    """What keeps the lanes of a line from admitting jobs; a pause is told elsewhere."""
+    if first is None or not now < first[0] < FOREVER:
+        return {}
+    return {"held_until": first[0], "pace": first[1]}

@@ -1,0 +1,1 @@
+"""Batches: jobs that are made and counted together."""

@@ -1,0 +1,1 @@
+"""Paces: what admits jobs, as rows that a claim locks."""

@@ -1,0 +1,1 @@
+"""Batches, as users hold them."""

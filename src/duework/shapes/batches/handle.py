@@ -1,0 +1,244 @@
+"""Batches: one transaction, one job for each item, progress in one row, a follow-up at the end.
+
+What users hold: `Batch`, its `Progress`, and the verbs that `App` gets from here. How members are
+counted is the kernel's matter: the settle that ends them writes the batch's row, so there is nothing
+here that could be late, lost or counted twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from duework.averbs import averb
+from duework.clock import pause
+from duework.durations import Duration
+from duework.errors import Error, WaitTimeout
+from duework.handles import Job, looks
+from duework.kernel.batches import verbs
+from duework.kernel.error_text import redact
+from duework.kernel.job import KEEP, NewBatch
+from duework.task import Task, Using
+
+if TYPE_CHECKING:
+    from duework.app import App
+    from duework.db.database import Tx
+    from duework.kernel.engine import Engine
+
+AnyTask = Task[..., Any, Any] | Using[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a batch is: its members by what became of them."""
+
+    waiting: int
+    running: int
+    done: int
+    failed: int
+    cancelled: int
+    total: int
+    # Of members that have ended, in whichever way; halves are rounded up, an empty batch has 0.
+    percent: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether every member has ended."""
+        return self.waiting + self.running == 0
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """A batch as it was when it was looked at; `progress()` looks again."""
+
+    id: int
+    name: str = ""
+    key: str | None = None
+    task: str = ""
+    total: int = 0
+    done: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    created: int = 0
+    settled: int | None = None
+    # Whether the follow-up was enqueued.
+    fired: bool = False
+    then_id: int | None = None
+    # The name of the follow-up's task.
+    then: str | None = None
+    # Whether its key led to a batch that was there already.
+    existed: bool = False
+    _app: Any = None
+
+    def __repr__(self) -> str:
+        return f"<batch {self.id} {self.name} of {self.total}>"
+
+    def progress(self) -> Progress:
+        """How far it is now: one row, and a look at its leased rows, however many members it has."""
+        with self._of().engine.database.reading() as tx:
+            batch = _view(verbs.find(tx, self.id), self._app)
+            return _progress(batch, verbs.running(tx, self.id))
+
+    def refresh(self) -> Batch:
+        """The batch as it is now."""
+        return self._of().batch_of(self.id)
+
+    def jobs(self, *, phase: str = "", before: int = 2**62, limit: int = 50) -> list[Job[Any]]:
+        """Its members, newest first; go on with `before=` the last id."""
+        app = self._of()
+        now = app.now()
+        with app.engine.database.reading() as tx:
+            rows = verbs.members(tx, self.id, phase=phase, before=before, limit=limit, now=now)
+        return [app._view(row) for row in rows]  # noqa: SLF001 - ours
+
+    def cancel(self, why: str = "its batch was cancelled") -> int:
+        """End every member that has not ended; those that run are stopped by their workers.
+
+        A chunk at a time, and safe to repeat. The follow-up is enqueued when the last one has ended.
+        """
+        app = self._of()
+        engine, text = app.engine, redact(why)
+        count = last = 0
+
+        def cancel(tx: Tx, chunks: list[list[int]]) -> list[int]:
+            answers = [engine.cancel_members(tx, self.task, chunk, text) for chunk in chunks]
+            return [sum(answer.startswith("cancel") for answer in each) for each in answers]
+
+        while True:
+            # Looked for without a lock: thousands that have ended may lie before the next open one.
+            with engine.database.reading() as tx:
+                verbs.find(tx, self.id)
+                members = verbs.open_members(tx, self.id, last)
+            if not members:
+                return count
+            last = members[-1]
+            count += engine.writer.call(cancel, [members])[0]
+
+    def retry(self, *, then: bool = False) -> int:
+        """Open the failed members again, all at once; how many.
+
+        The follow-up is not enqueued a second time, unless with `then=True`.
+        """
+        engine = self._of().engine
+
+        def retry(tx: Tx, items: list[int]) -> list[int]:
+            return [engine.retry_batch(tx, each, then=then) for each in items]
+
+        return engine.writer.call(retry, [self.id])[0]
+
+    def then_job(self) -> Job[Any] | None:
+        """The follow-up, the last one if there were several; None while there is none."""
+        batch = self.refresh()
+        if not batch.fired or batch.then_id is None:
+            return None
+        return self._of().job(batch.then_id)
+
+    def wait(self, timeout: Duration | None = None) -> Progress:
+        """Wait until every member has ended; `WaitTimeout` if that takes longer."""
+        for delay in looks(timeout):
+            progress = self.progress()
+            if progress.settled:
+                return progress
+            pause(delay)
+        raise WaitTimeout(f"batch {self.id} has not settled in {timeout}")
+
+    async def await_(self, timeout: Duration | None = None) -> Progress:  # noqa: ASYNC109 - as `wait`
+        """The same for async code."""
+        for delay in looks(timeout):
+            progress = await asyncio.to_thread(self.progress)
+            if progress.settled:
+                return progress
+            await asyncio.sleep(delay)
+        raise WaitTimeout(f"batch {self.id} has not settled in {timeout}")
+
+    aprogress = averb(progress)
+    arefresh = averb(refresh)
+    ajobs = averb(jobs)
+    acancel = averb(cancel)
+    aretry = averb(retry)
+    athen_job = averb(then_job)
+
+    def _of(self) -> App:
+        if self._app is None:
+            raise Error("this batch is not bound to an App")
+        app: App = self._app
+        return app
+
+
+def _progress(batch: Batch, running: int) -> Progress:
+    ended, total = batch.done + batch.failed + batch.cancelled, batch.total
+    return Progress(
+        total - ended - running,
+        running,
+        batch.done,
+        batch.failed,
+        batch.cancelled,
+        total,
+        percent=(200 * ended + total) // (2 * total) if total else 0,
+    )
+
+
+def _view(row: tuple[Any, ...], app: Any, *, existed: bool = False) -> Batch:
+    names = Batch.__struct_fields__[: len(row)]
+    fields: dict[str, Any] = dict(zip(names, row, strict=True))
+    return Batch(**{**fields, "fired": bool(fields["fired"])}, existed=existed, _app=app)
+
+
+class Batches:
+    """What an App can do with batches."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def engine(self) -> Engine: ...
+
+        def now(self) -> int: ...
+
+    def batch(
+        self,
+        task: AnyTask,
+        items: Iterable[Any],
+        *,
+        name: str = "",
+        then: AnyTask | None = None,
+        key: str | None = None,
+        keep: Duration | None = KEEP / 1000,
+    ) -> Batch:
+        """One job for each item, in one transaction, counted together.
+
+        A tuple is a list of arguments, anything else one argument. When the last job first ends,
+        in whichever way, `then` is enqueued, with the batch's id if it takes an argument. A second
+        batch with the same `key` is not made: the first is returned, for as long as it is kept.
+        """
+        using = task.using()
+        options: dict[str, Any] = {"name": name, "then": then, "key": key, "keep": keep}
+        new = using._new_batch(items, self.now(), **options)  # noqa: SLF001 - ours
+        return self._made(new, using._options.connection)  # noqa: SLF001 - ours
+
+    def _made(self, new: NewBatch, connection: Any) -> Batch:
+        engine = self.engine
+        if connection is None:
+            answer = engine.writer.call(engine.batch, [new])[0]
+            with engine.database.reading() as tx:
+                return _view(verbs.find(tx, answer.id), self, existed=answer.existed)
+        tx = engine.database.adopt(connection)
+        answer = engine.batch(tx, [new])[0]
+        return _view(verbs.find(tx, answer.id), self, existed=answer.existed)
+
+    def batch_of(self, identifier: int) -> Batch:
+        """A batch by its id; `NotFound` if there is none, or it is not kept any more."""
+        with self.engine.database.reading() as tx:
+            return _view(verbs.find(tx, int(identifier)), self)
+
+    def batches(self, *, name: str = "", before: int = 2**62, limit: int = 50) -> list[Batch]:
+        """Batches, newest first; go on with `before=` the last id."""
+        with self.engine.database.reading() as tx:
+            rows = verbs.page(tx, name=name, before=before, limit=limit)
+        return [_view(row, self) for row in rows]
+
+    abatch = averb(batch)
+    abatch_of = averb(batch_of)
+    abatches = averb(batches)

@@ -1,0 +1,1 @@
+"""Chains: pages, one after the other, each a job."""

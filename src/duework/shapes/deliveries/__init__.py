@@ -1,0 +1,1 @@
+"""Deliveries: one body, several channels, only what failed again."""

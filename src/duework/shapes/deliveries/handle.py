@@ -1,0 +1,450 @@
+"""Deliveries: one job, several channels; a channel that was sent is never sent again.
+
+The body of a delivery runs once and says which channels get what. That is stored in the settle that
+also enqueues one job for each channel, so the channels are sent in parallel, each with its own pace,
+timeout and kill. The delivery itself sleeps meanwhile: the channel that settles last moves its due to
+now. It then judges them all, and its own retries only send again what failed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, overload
+
+from duework.averbs import averb
+from duework.clock import FOREVER
+from duework.db.database import Tx
+from duework.errors import NotFound, UsageError
+from duework.kernel.job import DAY, LaneName, NewJob
+from duework.kernel.outcomes import Fail, Outcome, Retry, Snooze
+from duework.kernel.run import Run
+from duework.kernel.tasks import Definition, check_name, policy
+from duework.shapes.deliveries.channels import (
+    DELIVERIES,
+    KIND,
+    Channel,
+    Partial,
+    Place,
+    Senders,
+    Sending,
+    advances,
+    classify,
+    sending,
+    to_resend,
+)
+from duework.shapes.shape import CHUNK, Shape, doing, in_chunks
+from duework.task import Task, Using
+
+if TYPE_CHECKING:
+    from duework.app import App
+    from duework.handles import Job
+    from duework.kernel.engine import Engine
+    from duework.kernel.job import Ending, LockedJob
+    from duework.kernel.transaction import Transaction
+
+P = ParamSpec("P")
+
+# How long a delivery sleeps while its channels are sent; the last of them wakes it, if it knows the code.
+WATCH_MS = 600_000
+# Article 003: four attempts, after one, five and thirty minutes.
+DEFAULTS: dict[str, Any] = {"retries": 3, "backoff": ("1m", "5m", "30m")}
+
+
+class Delivery(Task[P, Any, Any]):
+    """A task whose body chooses channels and payloads; made by `@app.delivery(…)`."""
+
+    def __init__(
+        self, task: Task[..., Any, Any], body: Callable[..., Any], plan: DeliveryShape
+    ) -> None:
+        super().__init__(task.definition, None, task.declared_by)
+        self._inner = task
+        self._body = body
+        self._plan = plan
+        self.__wrapped__ = body
+        self.__doc__ = body.__doc__
+        self.__name__ = body.__name__
+
+    @property
+    def app(self) -> App:
+        """The App that it was declared on, or that has included its Part."""
+        return self._inner.app
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._body(*args, **kwargs)
+
+    def using(self, **options: Any) -> Using[P, Any]:
+        """Options for the next enqueue, as of any task."""
+        if options.get("when_running") is not None:
+            raise UsageError("a delivery chooses its channels once: it takes no when_running=")
+        return super().using(**options)
+
+    def channels(self, job: Job[Any] | int) -> list[Sending]:
+        """What became of each channel of a delivery; empty before its body has run."""
+        return self._plan.channels(job if isinstance(job, int) else job.id)
+
+    achannels = averb(channels)
+
+
+class DeliveryShape(Shape):
+    """One declared delivery: what happens from the body's choice to the verdict."""
+
+    kind: ClassVar[str] = KIND
+
+    def __init__(self, channels: Mapping[str, Channel], partial: Partial) -> None:
+        self.senders = Senders(channels, lambda: self._engine)
+        self._partial = partial
+        self._app: App | None = None
+        self._tasks: dict[str, Definition] = {}
+        # The tasks that send, and their channels.
+        self.names: dict[str, str] = {}
+
+    def bind(self, app: App) -> None:
+        self._app = app
+
+    def add(self, channel: str, task: Definition) -> None:
+        """The task whose jobs send a channel."""
+        self._tasks[channel] = task
+        self.names[task.name] = channel
+
+    @property
+    def _engine(self) -> Engine:
+        if self._app is None:
+            raise UsageError("this delivery belongs to a Part that no App has included yet")
+        return self._app.engine
+
+    def channels(self, job: int) -> list[Sending]:
+        with self._engine.database.reading() as tx:
+            return [sending(row) for row in tx.query(DELIVERIES.channels, {"job": job})]
+
+    def begin(self, run: Run, chosen: Any) -> Outcome:
+        """Store what the body chose, and send it; in one commit with what else the body wrote."""
+        if isinstance(chosen, Outcome):
+            return chosen
+        try:
+            payloads = self._payloads(chosen)
+        except UsageError as error:
+            # Raised, so that nothing of the attempt is written.
+            raise Fail(str(error)) from error
+        job, now = run.job, run.now
+        new = [self._new_job(run, name, text, job.expires) for name, text in payloads.items()]
+
+        def store(tx: Tx) -> None:
+            children = self._engine.enqueue(tx, new)
+            for (name, text), child in zip(payloads.items(), children, strict=True):
+                row = {"job": job.id, "channel": name, "key": f"{run.key}:{name}"}
+                row |= {"payload": text, "child": child.id, "expires": job.expires}
+                tx.query(DELIVERIES.insert, {**row, "due": now + DAY})
+            if job.expires is not None:
+                tx.query(DELIVERIES.no_expiry, {"job": job.id})
+
+        run._add(store)  # noqa: SLF001 - ours
+        return Snooze(WATCH_MS / 1000)
+
+    def go_on(self, run: Run, channels: Sequence[Sending]) -> Any:
+        """The body has run: judge what was sent, or send once more what failed."""
+        if under_way := [each for each in channels if each.state == "sending"]:
+            return self._wait(run, under_way)
+        if any(each.concluded for each in channels if each.state == "failed"):
+            # The failure was counted, so this is a retry; the first one after a revival is by hand.
+            again = to_resend(channels, by_hand=run.job.failures == 0)
+            if again:
+                return self._another_round(run, again)
+        return self._conclude(run, channels)
+
+    def _conclude(self, run: Run, channels: Sequence[Sending]) -> Any:
+        failed = [each for each in channels if each.state == "failed"]
+        if failed:
+            # A later run, by a retry or by hand, sends these again.
+            run._add(doing(DELIVERIES.concluded, {"job": run.job.id}))  # noqa: SLF001 - ours
+        if advances([each.state for each in channels], self._partial):
+            return _result(channels)
+        why = "; ".join(f"{each.channel}: {_first_line(each.error)}" for each in failed)
+        return Retry(None, why) if to_resend(channels, by_hand=False) else Fail(why)
+
+    def _another_round(self, run: Run, again: Sequence[Sending]) -> Outcome:
+        new = [self._new_job(run, each.channel, each.payload, each.expires) for each in again]
+
+        def resend(tx: Tx) -> None:
+            for each, child in zip(again, self._engine.enqueue(tx, new), strict=True):
+                values = {"job": run.job.id, "channel": each.channel, "was": "failed"}
+                tx.query(DELIVERIES.again, {**values, "child": child.id})
+                self._say_unknown(tx, Place(run.job.id, each.channel, child.id))
+
+        run._add(resend)  # noqa: SLF001 - ours
+        return Snooze(WATCH_MS / 1000)
+
+    def _wait(self, run: Run, under_way: Sequence[Sending]) -> Outcome:
+        """Nobody woke us: a channel may have ended without our code being there to see it."""
+        gone = [each for each in under_way if each.child_state != "open"]
+        if not gone:
+            self._say_waiting(run, under_way)
+            return Snooze(WATCH_MS / 1000)
+
+        def finish(tx: Tx) -> None:
+            for each in gone:
+                place = Place(run.job.id, each.channel, each.child)
+                why = "the job that sends it has ended unseen"
+                self.senders.finish(tx, place, each.send_started, why, given_up=True)
+
+        run._add(finish)  # noqa: SLF001 - ours
+        return Snooze(0)
+
+    def _say_waiting(self, run: Run, under_way: Sequence[Sending]) -> None:
+        """Let those channels say so that wait for another version of the code."""
+        unknown = [each for each in under_way if each.channel not in self._tasks]
+
+        def note(tx: Tx) -> None:
+            for each in unknown:
+                self._say_unknown(tx, Place(run.job.id, each.channel, each.child))
+
+        if unknown:
+            run._add(note)  # noqa: SLF001 - ours
+
+    def _say_unknown(self, tx: Tx, place: Place) -> None:
+        if place.channel not in self._tasks:
+            why = f"it waits for a worker that knows the channel {place.channel}; this one does not"
+            where = {"job": place.job, "channel": place.channel, "child": place.child}
+            tx.query(DELIVERIES.waits, {**where, "error": why})
+
+    def _payloads(self, chosen: Any) -> dict[str, str]:
+        """The body's choice as the stored arguments of its senders; refuses what cannot be sent."""
+        if not isinstance(chosen, Mapping) or not chosen:
+            raise UsageError(f"a delivery needs at least one channel, not {chosen!r:.100}")
+        known = self._tasks.keys()
+        if unknown := sorted(str(name) for name in chosen if name not in known):
+            message = (
+                f"there is no channel {', '.join(unknown)}; there are: {', '.join(sorted(known))}"
+            )
+            raise UsageError(message)
+        found = {}
+        for name in sorted(chosen):
+            task, payload = self._tasks[name], chosen[name]
+            if len(inspect.signature(task.function).parameters) == 2:  # noqa: PLR2004 - and the run
+                found[name] = task.arguments.encode((payload,), {})
+            elif isinstance(payload, Mapping):
+                found[name] = task.arguments.encode((), payload)
+            else:
+                message = f"{name} takes a mapping of its arguments by name, not {payload!r:.100}"
+                raise UsageError(message)
+        return found
+
+    def _new_job(self, run: Run, channel: str, payload: str, expires: int | None) -> NewJob:
+        job = run.job
+        # By name: this version may have the channel no more. Then a worker that has it sends it.
+        lane = LaneName(job.queue, f"{job.task}.{channel}", job.priority)
+        return NewJob(lane, payload, run.now, expires=expires, owner=f"{KIND}:{job.id}")
+
+    def ended(self, tx: Transaction, job: Any, outcome: str) -> None:
+        """A reaction: the channels of a delivery that is cancelled are not sent any more."""
+        if outcome != "cancelled":
+            return
+        raw, why = tx._tx, "its delivery was cancelled"  # noqa: SLF001 - ours
+        for channel, child, send_started in raw.query(DELIVERIES.under_way, {"job": job.id}):
+            try:
+                self._engine.cancel(raw, [(child, why)])
+            except NotFound:
+                place = Place(job.id, channel, child)
+                self.senders.finish(raw, place, send_started, why, given_up=True)
+
+    def settled(self, tx: Transaction, job: LockedJob, ending: Ending) -> None:
+        if (channel := self.names.get(job.task) or self._once_ours(job.task)) is not None:
+            self.senders.settled(tx._tx, channel, job, ending)  # noqa: SLF001 - ours
+
+    def _once_ours(self, task: str) -> str | None:
+        """The channel, if this is the task of one that another version of this delivery has."""
+        channel, sender = next(iter(self._tasks.items()))
+        own = sender.name.removesuffix(channel)
+        theirs = self._engine.registry.get(task) is not None or not task.startswith(own)
+        return None if theirs else task.removeprefix(own)
+
+    def prune(self) -> None:
+        """Delete the channels of deliveries that are gone."""
+        in_chunks(self._engine, self._look)
+
+    def _look(self, tx: Tx, items: list[None]) -> Sequence[int]:
+        now, count = self._engine.clock.now(), 0
+        for job, channel, state, due in tx.query(
+            DELIVERIES.to_look_at, {"now": now, "wanted": CHUNK}
+        ):
+            count += 1
+            where = {"job": job, "channel": channel}
+            if state is None:
+                tx.query(DELIVERIES.delete, where)
+            else:
+                kept = due if state != "open" and due < FOREVER else now
+                tx.query(DELIVERIES.look_again, {**where, "due": max(kept, now) + DAY})
+        return [count for _ in items]
+
+
+def _result(channels: Sequence[Sending]) -> dict[str, Any]:
+    """What a delivery that is done gives back."""
+
+    def of(state: str) -> dict[str, str]:
+        return {each.channel: _first_line(each.error) for each in channels if each.state == state}
+
+    outcome = classify([each.state for each in channels])
+    return {
+        "outcome": outcome,
+        "sent": sorted(of("sent")),
+        "failed": of("failed"),
+        "unsure": of("unsure"),
+    }
+
+
+def _first_line(error: str | None) -> str:
+    return (error or "").partition("\n")[0]
+
+
+class Deliveries:
+    """What App and Part have of deliveries: the decorator that declares one."""
+
+    if TYPE_CHECKING:
+
+        def _register(
+            self, function: Callable[..., Any], options: dict[str, Any]
+        ) -> Task[..., Any, Any]: ...
+
+        def _adopt(self, shape: Shape) -> None: ...
+
+    def delivery(
+        self, *, channels: Mapping[str, Channel], partial: Partial = "advance", **options: Any
+    ) -> _Declare:
+        """Declare a delivery: its body chooses channels and payloads, and runs once.
+
+        `partial="advance"`: it is done as soon as one channel was sent, with the failed ones on
+        record. `partial="retry-failed"`: the failed ones are retried, and only they.
+        """
+        if not channels:
+            raise UsageError("a delivery needs at least one channel")
+        for name, channel in channels.items():
+            check_name("channel", name)
+            if not isinstance(channel, Channel):
+                raise UsageError(
+                    f"channel {name}: write Channel(function, …), not {channel!r:.100}"
+                )
+        if partial not in {"advance", "retry-failed"}:
+            raise UsageError("partial= is 'advance' or 'retry-failed'")
+        if "isolation" in options:
+            raise UsageError("a delivery has no isolation=: its body only chooses")
+        return _Declare(self, channels, partial, {**DEFAULTS, **options})
+
+
+class _Declare:
+    """`@app.delivery(…)`, waiting for its body."""
+
+    def __init__(
+        self,
+        owner: Deliveries,
+        channels: Mapping[str, Channel],
+        partial: Partial,
+        options: dict[str, Any],
+    ) -> None:
+        self._owner = owner
+        self._channels = channels
+        self._partial: Partial = partial
+        self._options = options
+
+    @overload
+    def __call__(
+        self, body: Callable[Concatenate[Run, P], Coroutine[Any, Any, Any]], /
+    ) -> Delivery[P]: ...
+
+    @overload
+    def __call__(self, body: Callable[Concatenate[Run, P], Any], /) -> Delivery[P]: ...
+
+    @overload
+    def __call__(self, body: Callable[P, Any], /) -> Delivery[P]: ...
+
+    def __call__(self, body: Any, /) -> Any:
+        owner, options = self._owner, self._options
+        plan = DeliveryShape(self._channels, self._partial)
+        name = options.get("name") or body.__name__
+        senders = {each: _sender(plan.senders, each) for each in self._channels}
+        task = owner._register(_deliverer(plan, body), {**options, "name": name})  # noqa: SLF001
+        task.definition.reactions.append(plan.ended)
+        for each, sender in senders.items():
+            chosen = self._sender_options(self._channels[each])
+            made = owner._register(sender, {**chosen, "name": f"{name}.{each}"})  # noqa: SLF001
+            plan.add(each, made.definition)
+        owner._adopt(plan)  # noqa: SLF001 - ours
+        return Delivery(task, body, plan)
+
+    def _sender_options(self, channel: Channel) -> dict[str, Any]:
+        """How the jobs that send are run; the delivery's own rows are their record."""
+        chosen: dict[str, Any] = {"timeout": channel.timeout, "keep": 0, "keep_failed": 0}
+        chosen |= {
+            each: self._options[each] for each in ("queue", "priority") if each in self._options
+        }
+        if channel.pace is not None:
+            chosen["pace"] = channel.pace
+        if channel.resends:
+            # A lost reply is made good within the channel: its key makes that safe.
+            chosen |= {"retries": self._options["retries"], "backoff": self._options["backoff"]}
+        return chosen
+
+
+def _deliverer(plan: DeliveryShape, body: Callable[..., Any]) -> Callable[..., Any]:
+    """The function behind the delivery's job: the body at first, then the verdict."""
+    asked = Definition("body", body, policy({}))
+
+    def lead(run: Run) -> list[Run]:
+        return [run] if asked.takes_run else []
+
+    if asked.is_async:
+
+        async def adeliver(run: Run, *args: Any, **kwargs: Any) -> Any:
+            if channels := plan.channels(run.job.id):
+                return plan.go_on(run, channels)
+            return plan.begin(run, await body(*lead(run), *args, **kwargs))
+
+        return _like(adeliver, body, skip=int(asked.takes_run))
+
+    def deliver(run: Run, *args: Any, **kwargs: Any) -> Any:
+        if channels := plan.channels(run.job.id):
+            return plan.go_on(run, channels)
+        return plan.begin(run, body(*lead(run), *args, **kwargs))
+
+    return _like(deliver, body, skip=int(asked.takes_run))
+
+
+def _sender(senders: Senders, name: str) -> Callable[..., Any]:
+    """The function behind the jobs that send one channel."""
+    send = senders.channels[name].send
+    asked = Definition("send", send, policy({}))
+    if asked.takes_run:
+        raise UsageError(f"channel {name}: what sends gets its payload and a key, not a Run")
+    if inspect.iscoroutinefunction(send):
+
+        async def asend(run: Run, *args: Any, **kwargs: Any) -> Any:
+            return await senders.asend(run, name, args, kwargs)
+
+        return _like(asend, send, skip=0, without="key")
+
+    def sync(run: Run, *args: Any, **kwargs: Any) -> Any:
+        return senders.send(run, name, args, kwargs)
+
+    return _like(sync, send, skip=0, without="key")
+
+
+def _like(
+    made: Callable[..., Any], given: Callable[..., Any], *, skip: int, without: str = ""
+) -> Callable[..., Any]:
+    """`made(run, …)` with the arguments of `given`, as the codec of stored arguments reads them."""
+    signature = inspect.signature(given)
+    hints = typing.get_type_hints(given, include_extras=True)
+    rest = [each for each in list(signature.parameters.values())[skip:] if each.name != without]
+    run = inspect.Parameter("run", inspect.Parameter.POSITIONAL_ONLY)
+    # A sender's own argument may be called `run` too; the first one is never passed by name.
+    first = run if all(each.name != "run" for each in rest) else run.replace(name="run_")
+    made.__annotations__ = {first.name: Run} | {
+        each.name: hints[each.name] for each in rest if each.name in hints
+    }
+    made.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[first, *rest], return_annotation=inspect.Signature.empty
+    )
+    made.__doc__ = given.__doc__
+    # For messages; no fresh process could find it by its name.
+    made.__qualname__ = f"<{given.__qualname__}>"
+    return made

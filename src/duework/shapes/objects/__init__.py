@@ -1,0 +1,1 @@
+"""Durable objects: state with a key, a private database and one alarm."""

@@ -1,0 +1,1 @@
+"""Outboxes: submit, poll and account for messages of another system."""

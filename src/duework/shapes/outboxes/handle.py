@@ -1,0 +1,326 @@
+"""Outboxes: submit, remember the handle, poll until the other side knows; nobody waits in between.
+
+A message is a row, and at any time one job moves it: the first submits, and once the other side has
+accepted, the next polls and snoozes. Its start is committed before each submit, under the fence of its
+job. If its outcome stays unknown, the message is submitted again with the same key as long as the
+other side remembers keys, and is unsure after that, or at once where it does not.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from duework.averbs import averb
+from duework.codec import ArgumentCodec
+from duework.db.database import Tx
+from duework.durations import Duration, Moment, planned
+from duework.errors import UsageError
+from duework.kernel.outcomes import LOST
+from duework.kernel.retry import Backoff, Exponential
+from duework.kernel.tasks import Writes, check_count, check_name, check_priority
+from duework.shapes.outboxes.messages import (
+    MessageState,
+    NewMessage,
+    OutboxMessage,
+    OutboxOperator,
+    seen,
+    submit_task,
+)
+from duework.shapes.outboxes.runner import OutboxRunner
+from duework.shapes.shape import Shape
+from duework.task import Options
+
+if TYPE_CHECKING:
+    from duework.app import App
+    from duework.kernel.engine import Engine
+    from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
+    from duework.task import Task
+
+M = TypeVar("M")
+
+# A poll that fails is no failure of the message: only its age ends it.
+FOR_EVER = 1_000_000
+
+
+class Outbox(Generic[M]):
+    """What the user derives from: how to submit a message, and how to ask what became of it."""
+
+    # How fast; given to the tasks `NAME.submit` and `NAME.poll`.
+    submit_pace: Any = None
+    poll_pace: Any = None
+    # Failed submits are repeated so often; permanent errors are not.
+    retries: int = 8
+    backoff: Backoff = Exponential(first="10s", cap="1h")
+    give_up_on: tuple[type[BaseException], ...] = ()
+    # What a client raises when it cannot know whether the other side has taken the message.
+    lost: tuple[type[BaseException], ...] = LOST
+    # How long the other side remembers a key; None: it does not, and a lost reply is unsure.
+    remembers_keys: Duration | None = None
+    timeout: Duration = "30s"
+    poll_every: Duration = "10s"
+    # An accepted message of which nothing is known after so long is unsure.
+    running_limit: Duration = "24h"
+    queue: str = "default"
+    keep: Duration | None = "7d"
+
+    async def submit(self, message: M, key: str) -> Accepted | Sent | Rejected:
+        """Hand the message to the other side, with a key that stays the same over all submits."""
+        raise NotImplementedError
+
+    async def poll(self, handle: str, message: M) -> Pending | Sent | Rejected:
+        """Ask what became of a message that was accepted."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOptions:
+    """What `mail.using(…)` takes."""
+
+    key: str | None = None
+    delay: Duration | None = None
+    at: Moment | None = None
+    lane: str = ""
+    priority: int = 0
+    connection: Any = None
+
+    def __post_init__(self) -> None:
+        # The same rules as of any enqueue.
+        Options(delay=self.delay, at=self.at, key=self.key, serial=self.lane or None)
+        check_priority(self.priority)
+
+
+class OutboxEnqueue(Generic[M]):
+    """An outbox with options for the next message."""
+
+    def __init__(self, box: OutboxHandle[M], options: MessageOptions) -> None:
+        self._box = box
+        self._options = options
+
+    def using(self, **options: Any) -> OutboxEnqueue[M]:
+        """The same with more options."""
+        try:
+            return OutboxEnqueue(self._box, replace(self._options, **options))
+        except TypeError:
+            allowed = ", ".join(MessageOptions.__slots__)
+            raise UsageError(f"an outbox's using() takes: {allowed}") from None
+
+    def enqueue(self, message: M) -> OutboxMessage:
+        """Queue a message; durable when this returns."""
+        return self.enqueue_many([message])[0]
+
+    def enqueue_many(self, messages: Iterable[M]) -> list[OutboxMessage]:
+        """Queue messages in one transaction."""
+        engine = self._box.engine
+        new = [self._new(each, engine.clock.now()) for each in messages]
+        desk, connection = self._box.desk, self._options.connection
+        if connection is not None:
+            tx = engine.database.adopt(connection)
+            return self._found(tx, desk.write(tx, new))
+        answers = engine.writer.call(desk.write, new)
+        with engine.database.reading() as tx:
+            return self._found(tx, answers)
+
+    aenqueue = averb(enqueue)
+    aenqueue_many = averb(enqueue_many)
+
+    def _found(self, tx: Tx, answers: Sequence[tuple[int, bool]]) -> list[OutboxMessage]:
+        rows = {row.id: row for row in seen(tx, [each for each, _ in answers])}
+        return [msgspec.structs.replace(rows[each], existed=existed) for each, existed in answers]
+
+    def _new(self, message: M, now: int) -> NewMessage:
+        options, box = self._options, self._box
+        at = planned(now, options.delay, options.at)
+        stored = box.codec.encode((message,), {})
+        key, lane = options.key, options.lane
+        return NewMessage(box.name, key, stored, at, box.queue, options.priority, lane)
+
+
+class OutboxHandle(Generic[M]):
+    """An outbox of an App: enqueue messages, look at them, retry and cancel them."""
+
+    def __init__(self, plan: OutboxShape, codec: ArgumentCodec, queue: str) -> None:
+        self._plan = plan
+        self.codec = codec
+        self.queue = queue
+        self.desk = plan.desk
+
+    @property
+    def name(self) -> str:
+        """Its name, after that of its Part if it has one."""
+        return self._plan.name
+
+    @property
+    def engine(self) -> Engine:
+        """The kernel's side of its App."""
+        return self._plan.engine
+
+    def using(self, **options: Any) -> OutboxEnqueue[M]:
+        """Options for the next message: key, delay, at, lane, priority, connection."""
+        return OutboxEnqueue(self, MessageOptions()).using(**options)
+
+    def enqueue(self, message: M) -> OutboxMessage:
+        """Queue a message; durable when this returns."""
+        return self.using().enqueue(message)
+
+    def enqueue_many(self, messages: Iterable[M]) -> list[OutboxMessage]:
+        """Queue messages in one transaction."""
+        return self.using().enqueue_many(messages)
+
+    def messages(
+        self, state: MessageState, *, before: int = 2**62, limit: int = 50
+    ) -> list[OutboxMessage]:
+        """Messages in one state, newest first; go on with `before=` the last id."""
+        return self.desk.messages(self.name, state=state, before=before, limit=limit)
+
+    def message(self, identifier: int) -> OutboxMessage:
+        """One message as it is now; `NotFound` if there is none."""
+        return self.desk.message(identifier)
+
+    def counts(self) -> dict[str, int]:
+        """Messages by state; counted up to a bound."""
+        return self.desk.counts(self.name)
+
+    def retry(self, identifier: int) -> OutboxMessage:
+        """Queue a message again that failed, is unsure or was cancelled."""
+        return self.desk.retry(identifier)
+
+    def retry_failed(self) -> int:
+        """Queue all failed messages again; how many."""
+        return sum(self.desk.retry_failed(self.name))
+
+    def cancel(self, identifier: int, why: str = "cancelled by hand") -> str:
+        """End a queued message; its state. `Conflict` if the other side has it already."""
+        return self.desk.cancel(identifier, why)
+
+    def call_sent(self, identifier: int) -> OutboxMessage:
+        """Somebody has looked, and an unsure message has arrived."""
+        return self.desk.call_sent(identifier)
+
+    def give_up(self, identifier: int, why: str = "given up by hand") -> OutboxMessage:
+        """An unsure message has failed."""
+        return self.desk.give_up(identifier, why)
+
+    aenqueue = averb(enqueue)
+    aenqueue_many = averb(enqueue_many)
+    amessages = averb(messages)
+    amessage = averb(message)
+    acounts = averb(counts)
+    aretry = averb(retry)
+    aretry_failed = averb(retry_failed)
+    acancel = averb(cancel)
+    acall_sent = averb(call_sent)
+    agive_up = averb(give_up)
+
+
+_NOT_INCLUDED = "this outbox belongs to a Part that no App has included yet"
+
+
+class OutboxShape(Shape):
+    """One declared outbox on its App."""
+
+    kind: ClassVar[str] = "outbox"
+
+    def __init__(self, outbox: Outbox[Any], codec: ArgumentCodec) -> None:
+        self._app: App | None = None
+        self.desk = OutboxOperator(lambda: self.engine)
+        self.posting = OutboxRunner(outbox, codec, lambda: self.engine)
+
+    def bind(self, app: App) -> None:
+        self._app = app
+
+    @property
+    def name(self) -> str:
+        return self.posting.name
+
+    @property
+    def engine(self) -> Engine:
+        if self._app is None:
+            raise UsageError(_NOT_INCLUDED)
+        return self._app.engine
+
+    def settled(self, tx: Any, job: Any, ending: Any) -> None:
+        self.posting.settled(tx._tx, job, ending)  # noqa: SLF001 - ours
+
+    def prune(self) -> None:
+        self.desk.prune()
+
+
+class Outboxes:
+    """What App and Part have of outboxes."""
+
+    if TYPE_CHECKING:
+
+        def _register(
+            self, function: Callable[..., Any], options: dict[str, Any]
+        ) -> Task[..., Any, Any]: ...
+
+        def _adopt(self, shape: Shape) -> None: ...
+
+    def outbox(self, name: str, outbox: Outbox[M]) -> OutboxHandle[M]:
+        """Declare an outbox: `mail = app.outbox("email", Email(…))`."""
+        check_name("outbox", name)
+        if not isinstance(outbox, Outbox):
+            raise UsageError(f"outbox {name}: derive a class from Outbox, not {outbox!r:.100}")
+        codec = _message_codec(outbox)
+        post = OutboxShape(outbox, codec)
+        common = {"timeout": outbox.timeout, "queue": outbox.queue, "keep": 0, "keep_failed": 0}
+        check_count("retries", outbox.retries, 0)
+        submit: dict[str, Any] = {"retries": outbox.retries, "backoff": outbox.backoff, **common}
+        poll: dict[str, Any] = {"retries": FOR_EVER, "backoff": outbox.poll_every, **common}
+        for options, pace in ((submit, outbox.submit_pace), (poll, outbox.poll_pace)):
+            if pace is not None:
+                paces = pace if isinstance(pace, list | tuple) else [pace]
+                options["pace"] = [each.own() for each in paces]
+        made = self._register(post.posting.submitter(), {**submit, "name": f"{name}.submit"})
+        self._register(post.posting.poller(), {**poll, "name": f"{name}.poll"})
+        post.posting.name = made.name.removesuffix(".submit")
+        self._adopt(post)
+        return OutboxHandle(post, codec, outbox.queue)
+
+
+class OutboxVerbs:
+    """What an App has of outboxes beside their declaration."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def engine(self) -> Engine: ...
+
+    @property
+    def outboxes(self) -> OutboxOperator:
+        """The messages of every outbox, for operators; needs none of their code."""
+        return OutboxOperator(lambda: self.engine)
+
+
+def message_writes(app: App) -> Writes:
+    """How messages are written in a caller's transaction: those of outboxes that the App has."""
+    desk = app.outboxes
+
+    def write(tx: Tx, new: list[NewMessage]) -> Sequence[tuple[int, bool]]:
+        if any(app.registry.get(submit_task(each.outbox)) is None for each in new):
+            raise UsageError(_NOT_INCLUDED)
+        return desk.write(tx, new)
+
+    return Writes(NewMessage, write)
+
+
+def _message_codec(outbox: Outbox[Any]) -> ArgumentCodec:
+    """Stores messages by the annotation of what `submit` takes."""
+    if type(outbox).submit is Outbox.submit:
+        raise UsageError(f"{type(outbox).__qualname__} needs a method submit(message, key)")
+    # Says so if the annotations cannot be read.
+    ArgumentCodec(outbox.submit, 0)
+    first, *_ = inspect.signature(outbox.submit).parameters
+    kind = typing.get_type_hints(outbox.submit, include_extras=True).get(first, Any)
+
+    def stored(message: Any) -> None: ...
+
+    stored.__annotations__ = {"message": Any if isinstance(kind, TypeVar) else kind}
+    stored.__qualname__ = f"{type(outbox).__qualname__}.submit"
+    return ArgumentCodec(stored, 0)

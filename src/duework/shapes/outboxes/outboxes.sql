@@ -1,0 +1,121 @@
+-- The statements of outboxes. A row of duework_outbox is one message.
+
+-- name: insert
+-- Nothing is returned if the outbox has a message with that key.
+insert into duework_outbox (id, outbox, key, message, state, job, queue, priority, lane, created, due)
+values (:id, :outbox, :key, :message, 'queued', 0, :queue, :priority, :lane, :now, :due)
+on conflict (outbox, key) do nothing
+returning id
+
+-- name: by_key
+select id, message from duework_outbox where outbox = :outbox and key = :key
+
+-- name: has_job
+update duework_outbox set job = :job where id = :id
+
+-- name: messages
+select id, outbox, key, message, state, job, queue, priority, lane, round, handle, submits, polls,
+       errors, unsure_since, error, created, accepted, polled, settled
+from duework_outbox
+where id in (select value from json_each(:ids))
+order by id desc
+/*+ for update */
+
+-- name: seen
+-- The same without a lock, for people and for polls.
+select id, outbox, key, message, state, job, queue, priority, lane, round, handle, submits, polls,
+       errors, unsure_since, error, created, accepted, polled, settled
+from duework_outbox
+where id in (select value from json_each(:ids))
+order by id desc
+
+-- name: search
+select id from duework_outbox
+where outbox = :outbox and state = :state and id < :before
+order by id desc
+limit :wanted
+
+-- name: names
+-- Every outbox there is, by steps over the index.
+with recursive n (outbox) as (
+    select min(outbox) from duework_outbox
+    union all
+    select (select min(o.outbox) from duework_outbox o where o.outbox > n.outbox)
+    from n where n.outbox is not null
+)
+select outbox from n where outbox is not null
+
+-- name: count
+select count(*) from (
+    select 1 from duework_outbox where outbox = :outbox and state = :state
+    order by id limit :bound) counted
+
+-- name: ours
+-- Which of these jobs are still held; no claim can come in between.
+select id, fence from duework_job
+where id in (select value from json_each(:ids)) and worker is not null
+order by id
+/*+ for update */
+
+-- name: start_submit
+update duework_outbox
+set submits = submits + 1, unsure_since = coalesce(unsure_since, :now)
+where id = :id
+
+-- name: forget_start
+-- It is known that the other side has not taken it.
+update duework_outbox
+set unsure_since = case when :sure = 1 then null else unsure_since end, error = :error
+where id = :id and job = :job and state = 'queued'
+
+-- name: accepted
+update duework_outbox
+set state = 'sending', handle = :handle, job = :poll, accepted = :now, unsure_since = null,
+    error = null
+where id = :id and job = :job and state = 'queued'
+
+-- name: polled
+update duework_outbox
+set polls = polls + 1, polled = :now, error = :error,
+    errors = case when :error is null then 0 else errors + 1 end
+where id = :id and job = :job and state = 'sending'
+
+-- name: ended
+update duework_outbox
+set state = :state, error = :error, settled = :now, due = :due
+where id = :id and job = :job and state in ('queued', 'sending')
+returning id
+
+-- name: decide
+update duework_outbox
+set state = :state, error = :error, settled = :now, due = :due
+where id = :id and state = 'unsure'
+
+-- name: queued_again
+update duework_outbox
+set state = 'queued', job = :job, round = round + :raised, handle = null, accepted = null,
+    unsure_since = null, errors = 0, settled = null, due = :due
+where id = :id
+
+-- name: hold
+-- The other side asked us to slow down: none of its lanes admits anything before then, whatever a pace
+-- that they waited for hears meanwhile. Another task may have very many lanes.
+update duework_lane
+set due = :until, pace = null
+where id in (select id from duework_lane /*= indexed by duework_lane_task */
+             where task in (:submit, :poll) and due < :until
+             order by id /*+ for update */)
+
+-- name: to_look_at
+select o.id, o.state, o.job, j.state
+from duework_outbox o
+left join duework_job j on j.id = o.job
+where o.due <= :now
+order by o.due
+limit :wanted
+
+-- name: look_again
+update duework_outbox set due = :due where id = :id
+
+-- name: delete
+delete from duework_outbox where id = :id

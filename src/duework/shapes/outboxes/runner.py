@@ -1,0 +1,325 @@
+"""How the jobs of an outbox move its messages: one submits, the next polls until it is known."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from duework.codec import ArgumentCodec
+from duework.db.database import Tx
+from duework.durations import Duration, human, milliseconds
+from duework.errors import InvalidArguments, LeaseLost, UsageError
+from duework.kernel.error_text import describe, said, storable
+from duework.kernel.outcomes import Cancel, Fail, Misfit, Outcome, Retry, Snooze, Throttled
+from duework.kernel.run import Run
+from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
+from duework.shapes.outboxes.messages import (
+    HOUR,
+    KIND,
+    OUTBOXES,
+    MessageState,
+    OutboxMessage,
+    ended,
+    job_for,
+    locked,
+    seen,
+    told,
+    unseen,
+)
+from duework.shapes.shape import doing, waited_for
+
+if TYPE_CHECKING:
+    from duework.kernel.engine import Engine
+    from duework.kernel.job import Ending, LockedJob
+    from duework.shapes.outboxes.handle import Outbox
+
+# Polls that fail come at growing distances, up to this.
+SLOWEST_POLL_MS = HOUR // 6
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitStart:
+    """A submit that wants to begin, under the fence of its job."""
+
+    message: int
+    job: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """It may: its start is committed. `sure`: no submit before it has an unknown outcome."""
+
+    row: OutboxMessage
+    sure: bool
+
+
+class OutboxRunner:
+    """The sending side of one declared outbox."""
+
+    def __init__(
+        self, outbox: Outbox[Any], codec: ArgumentCodec, engine: Callable[[], Engine]
+    ) -> None:
+        self.name = ""
+        self._outbox = outbox
+        # What a test has put in its place: it is called, by the rules of the one that was declared.
+        self.stand_in: Any = None
+        self._codec = codec
+        self._engine = engine
+        memory = outbox.remembers_keys
+        self._memory_ms = None if memory is None else milliseconds(memory)
+        self._timeout_ms = milliseconds(outbox.timeout)
+        self._every_ms = milliseconds(outbox.poll_every)
+        self._limit_ms = milliseconds(outbox.running_limit)
+        self._keep_ms = None if outbox.keep is None else milliseconds(outbox.keep)
+        # One object, so that the writer can tell requests of the same verb.
+
+    @property
+    def _other_side(self) -> Any:
+        """Looked up for each call, and its methods too: whoever patches one means the next call."""
+        return self._outbox if self.stand_in is None else self.stand_in
+
+    # --- submitting
+
+    def submitter(self) -> Callable[..., Any]:
+        """The function behind the jobs that submit."""
+        if inspect.iscoroutinefunction(self._outbox.submit):
+
+            async def asubmit(run: Run, message: int) -> Any:
+                [go] = await self._engine().writer.acall(
+                    self.start, [SubmitStart(message, run.job.id, run.job.fence)], patience=None
+                )
+                if isinstance(go, str):
+                    return self._refused(run, message, go)
+                try:
+                    answer = self._other_side.submit(self._body(go.row), go.row.sent_key)
+                    if inspect.isawaitable(answer):
+                        answer = await answer
+                except Exception as error:  # noqa: BLE001 - whatever it raises is the outcome
+                    return self._not_submitted(run, go, error)
+                return self._submitted(run, go.row, answer)
+
+            return asubmit
+
+        def submit(run: Run, message: int) -> Any:
+            [go] = self._engine().writer.call(
+                self.start, [SubmitStart(message, run.job.id, run.job.fence)], patience=None
+            )
+            if isinstance(go, str):
+                return self._refused(run, message, go)
+            try:
+                answer = waited_for(self._other_side.submit(self._body(go.row), go.row.sent_key))
+            except Exception as error:  # noqa: BLE001 - whatever it raises is the outcome
+                return self._not_submitted(run, go, error)
+            return self._submitted(run, go.row, answer)
+
+        return submit
+
+    def start(self, tx: Tx, starts: list[SubmitStart]) -> Sequence[Go | str]:
+        """Commit the start of each submit that may begin, or say why it may not."""
+        held = tx.query(OUTBOXES.ours, {"ids": sorted(start.job for start in starts)})
+        fences: dict[int, int] = {row[0]: row[1] for row in held}
+        rows = {row.id: row for row in seen(tx, [start.message for start in starts])}
+        now, answers = self._engine().clock.now(), list[Go | str]()
+        for start in starts:
+            row = rows.get(start.message)
+            if fences.get(start.job) != start.fence:
+                answers.append("lost")
+            elif row is None or row.job != start.job or row.state != "queued":
+                answers.append("settled")
+            elif row.unsure_since is not None and not self._remembered(row.unsure_since, now):
+                answers.append("unsure")
+            else:
+                tx.query(OUTBOXES.start_submit, {"id": row.id, "now": now})
+                answers.append(Go(row, sure=row.unsure_since is None))
+        return answers
+
+    def _remembered(self, since: int, now: int) -> bool:
+        """Whether the other side will know the key until a submit that begins now is over."""
+        return self._memory_ms is not None and now + self._timeout_ms < since + self._memory_ms
+
+    def _body(self, row: OutboxMessage) -> Any:
+        try:
+            return self._codec.decode(row.stored)[0][0]
+        except InvalidArguments as error:
+            # Stored by code of another version, perhaps: nothing was sent, and that one may take it.
+            raise Misfit(f"it does not fit this worker's version of the outbox: {error}") from None
+
+    def _refused(self, run: Run, message: int, why: str) -> None:
+        """This attempt submits nothing."""
+        if why == "lost":
+            raise LeaseLost
+        if why == "unsure":
+            self._ends(run, message, "unsure", "nobody can tell whether it was taken")
+
+    def _submitted(self, run: Run, row: OutboxMessage, answer: Any) -> None:
+        match answer:
+            case Accepted(handle=str() as handle) if handle:
+                self._accepted(run, row, handle, answer.after)
+            case Sent():
+                self._ends(run, row.id, "sent", None)
+            case Rejected():
+                self._ends(run, row.id, "failed", answer.why)
+            case _:
+                # The other side may have it: it stays unsure.
+                message = (
+                    f"submit returns Accepted(handle), Sent() or Rejected(why), not {answer!r:.100}"
+                )
+                raise UsageError(message)
+
+    def _accepted(self, run: Run, row: OutboxMessage, handle: str, after: Duration | None) -> None:
+        engine, now, job = self._engine(), run.now, run.job.id
+        wait = self._every_ms if after is None else milliseconds(after)
+        poll = job_for(row, f"{self.name}.poll", row.id, now + wait)
+
+        def accept(tx: Tx) -> None:
+            values = {"id": row.id, "handle": storable(handle), "job": job, "now": now}
+            tx.query(OUTBOXES.accepted, {**values, "poll": engine.enqueue(tx, [poll])[0].id})
+            told(tx, engine, self.name, row.id, "sending")
+
+        run._add(accept)  # noqa: SLF001 - ours
+
+    def _not_submitted(self, run: Run, go: Go, error: Exception) -> Any:
+        """What an error says: it was not taken, it never will be, or nobody can tell."""
+        outbox, row = self._outbox, go.row
+        if isinstance(error, outbox.lost):
+            if self._memory_ms is not None:
+                raise error
+            self._ends(
+                run, row.id, "unsure", f"nobody can tell whether it was taken: {describe(error)}"
+            )
+            return None
+        text = said(error) if isinstance(error, Outcome) else describe(error)
+        if isinstance(error, (Fail, Cancel, InvalidArguments, *outbox.give_up_on)):
+            self._ends(run, row.id, "failed" if go.sure else "unsure", text)
+            return Fail(text)
+        values = {"id": row.id, "job": run.job.id, "sure": int(go.sure), "error": text}
+        run._add(doing(OUTBOXES.forget_start, values))  # noqa: SLF001 - ours
+        if isinstance(error, Throttled):
+            self._hold(run, error)
+        if isinstance(error, Outcome):
+            return error
+        return Retry(None, text)
+
+    def _hold(self, run: Run, error: Throttled) -> None:
+        """The other side asked us to slow down: that goes for everything we ask of it."""
+        names = {"submit": f"{self.name}.submit", "poll": f"{self.name}.poll"}
+        until = run.now + error.after_ms
+        run._add(doing(OUTBOXES.hold, {**names, "until": until}))  # noqa: SLF001 - ours
+
+    # --- polling
+
+    def poller(self) -> Callable[..., Any]:
+        """The function behind the jobs that poll."""
+        if inspect.iscoroutinefunction(self._outbox.poll):
+
+            async def apoll(run: Run, message: int) -> Any:
+                if (row := self._to_poll(run, message)) is None:
+                    return None
+                try:
+                    answer = self._other_side.poll(row.handle, self._body(row))
+                    if inspect.isawaitable(answer):
+                        answer = await answer
+                except Exception as error:  # noqa: BLE001 - whatever it raises is the outcome
+                    return self._not_polled(run, row, error)
+                return self._polled(run, row, answer)
+
+            return apoll
+
+        def poll(run: Run, message: int) -> Any:
+            if (row := self._to_poll(run, message)) is None:
+                return None
+            try:
+                answer = waited_for(self._other_side.poll(row.handle, self._body(row)))
+            except Exception as error:  # noqa: BLE001 - whatever it raises is the outcome
+                return self._not_polled(run, row, error)
+            return self._polled(run, row, answer)
+
+        return poll
+
+    def _to_poll(self, run: Run, message: int) -> OutboxMessage | None:
+        """The message, if this job still has to ask about it."""
+        with self._engine().database.reading() as tx:
+            found = seen(tx, [message])
+        if not found or found[0].job != run.job.id or found[0].state != "sending":
+            return None
+        if run.job.failures and self._over_age(run, found[0], None):
+            # Polls that run into their timeout never come to the check below.
+            return None
+        return found[0]
+
+    def _polled(self, run: Run, row: OutboxMessage, answer: Any) -> Any:
+        match answer:
+            case Sent():
+                self._ends(run, row.id, "sent", None)
+                return None
+            case Rejected():
+                self._ends(run, row.id, "failed", answer.why)
+                return None
+            case Pending():
+                wait = self._every_ms if answer.after is None else milliseconds(answer.after)
+                return self._later(run, row, None, wait)
+            case _:
+                text = f"poll returns Pending(), Sent() or Rejected(why), not {answer!r:.100}"
+                return self._later(run, row, text, self._slower(row))
+
+    def _not_polled(self, run: Run, row: OutboxMessage, error: Exception) -> Any:
+        """One bad poll says nothing about the message; the next one may."""
+        text = said(error) if isinstance(error, Outcome) else describe(error)
+        if isinstance(error, Fail):
+            self._ends(run, row.id, "failed", text)
+            return None
+        if isinstance(error, Throttled):
+            self._hold(run, error)
+        wait = error.after_ms if isinstance(error, (Throttled, Snooze)) else self._slower(row)
+        return self._later(run, row, text, wait)
+
+    def _slower(self, row: OutboxMessage) -> int:
+        grown: int = self._every_ms << min(row.errors, 20)
+        return max(self._every_ms, min(grown, SLOWEST_POLL_MS))
+
+    def _later(self, run: Run, row: OutboxMessage, error: str | None, wait_ms: int) -> Any:
+        if self._over_age(run, row, error):
+            return None
+        values = {"id": row.id, "job": row.job, "now": run.now}
+        text = None if error is None else storable(error)
+        run._add(doing(OUTBOXES.polled, {**values, "error": text}))  # noqa: SLF001 - ours
+        return Snooze(wait_ms / 1000)
+
+    def _over_age(self, run: Run, row: OutboxMessage, error: str | None) -> bool:
+        if run.now - (row.accepted or 0) < self._limit_ms:
+            return False
+        last = "" if error is None else f"; the last poll: {error}"
+        text = f"the other side has not said what became of it in {human(self._limit_ms)}{last}"
+        self._ends(run, row.id, "unsure", text)
+        return True
+
+    # --- ending
+
+    def _ends(self, run: Run, message: int, state: MessageState, error: str | None) -> None:
+        """Settle the message with the settle of the job that found out."""
+        engine, now = self._engine(), run.now
+
+        def end(tx: Tx) -> None:
+            for row in locked(tx, [message]):
+                if row.job == run.job.id:
+                    ended(tx, engine, row, state, error, now=now, keep_ms=self._keep_ms)
+
+        run._add(end)  # noqa: SLF001 - ours
+
+    def settled(self, tx: Tx, job: LockedJob, ending: Ending) -> None:
+        """A job has ended for good; if it left its message where it was, that has ended too."""
+        kind, _, message = (job.owner or "").partition(":")
+        if kind != KIND or job.task.rpartition(".")[0] != self.name or ending.kind == "done":
+            return
+        engine = self._engine()
+        for row in seen(tx, [int(message)]):
+            if row.job != job.id or row.settled is not None:
+                continue
+            now, why = engine.clock.now(), ending.error or ending.kind
+            if ending.kind == "cancelled" and row.state == "queued" and row.unsure_since is None:
+                ended(tx, engine, row, "cancelled", why, now=now, keep_ms=self._keep_ms)
+            else:
+                unseen(tx, engine, row, why, now=now)

@@ -1,0 +1,1 @@
+"""Paces, as users hold them."""

@@ -1,0 +1,143 @@
+"""Paces for people: what each of them admits now, and an operator's wishes.
+
+The mechanism is the kernel's (`admission.py`); here is how an App shows it and lets it be changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from duework.averbs import averb
+from duework.durations import Duration, milliseconds
+from duework.errors import NotFound, UsageError
+from duework.kernel.paces import admission
+from duework.kernel.paces.admission import PACES, Change
+from duework.kernel.paces.pace import Pace
+
+if TYPE_CHECKING:
+    from duework.app import App
+
+
+@dataclass(frozen=True, slots=True)
+class PaceStatus:
+    """A pace as it was when it was looked at."""
+
+    name: str
+    kind: str
+    # What it was declared as, if this process knows it.
+    says: str
+    # Taken in the present window, and the most that may be.
+    used: int
+    limit: int
+    # In milliseconds since 1970, if that is still to come: nothing starts until then; when the
+    # first lane that waits for it is due.
+    blocked_until: int | None
+    waits_until: int | None
+    # What only this kind has: windows of a quota, the success of an adaptive one.
+    details: dict[str, Any]
+    # Whether an operator has stopped it.
+    stopped: bool = False
+    # For an adaptive one: (time, batch, interval in ms, success in percent) of each change.
+    history: list[tuple[int, int, int, int]] = field(default_factory=list)
+    _paces: Any = field(default=None, repr=False, compare=False)
+
+    def block(self, length: Duration) -> None:
+        """Start nothing more of it for so long; 0 ends a block."""
+        self._paces.block_pace(self.name, length)
+
+    def reset(self) -> None:
+        """As if it had never admitted anything."""
+        self._paces.reset_pace(self.name)
+
+    def stop(self) -> None:
+        """Admit nothing until `start`; only an adaptive pace can be stopped."""
+        self._run(running=False)
+
+    def start(self) -> None:
+        """Admit jobs again after `stop`."""
+        self._run(running=True)
+
+    def _run(self, *, running: bool) -> None:
+        if self.kind != "adaptive":
+            raise UsageError(f"{self.name} is no adaptive pace; use block, or pause its queue")
+        self._paces._change_pace(self.name, admission.run(running=running))  # noqa: SLF001 - ours
+
+    ablock = averb(block)
+    areset = averb(reset)
+    astop = averb(stop)
+    astart = averb(start)
+
+
+class Paces:
+    """What an App knows of its paces."""
+
+    def paces(self, prefix: str = "", *, limit: int = 1000) -> list[PaceStatus]:
+        """Every pace that has admitted something or is declared here, by name.
+
+        A rate `per` value has a row for each value that was busy lately, as `name[value]`.
+        """
+        app = cast("App", self)
+        now = app.now()
+        values = {"prefix": prefix, "after": prefix, "now": now, "wanted": limit}
+        with app.engine.database.reading() as tx:
+            rows = tx.query(PACES.paces, values)
+        found = {row[0]: self._pace_status(row, now) for row in rows}
+        for name, pace in app.registry.paces.items():
+            if name not in found and name.startswith(prefix) and pace.per is None:
+                row = (name, pace.kind, "{}", 0, 0, 0, 0, None)
+                found[name] = self._pace_status(row, now)
+        return [found[name] for name in sorted(found)][:limit]
+
+    def pace(self, name: str) -> PaceStatus:
+        """One of them; `NotFound` if there is none of that name."""
+        for each in self.paces(name, limit=1):
+            if each.name == name:
+                return each
+        raise NotFound(f"there is no pace {name}")
+
+    def block_pace(self, name: str, length: Duration) -> None:
+        """Start nothing more of a pace for so long; 0 ends a block."""
+        now = cast("App", self).now()
+        self._change_pace(name, admission.block(milliseconds(length), now))
+
+    def reset_pace(self, name: str) -> None:
+        """Let a pace forget everything: what it used, what blocks it, what it learned."""
+        self._change_pace(name, admission.reset)
+
+    def _change_pace(self, name: str, how: Change) -> None:
+        app = cast("App", self)
+        known = app.registry.paces.get(name)
+        wanted = (name, known.kind if known is not None else None, how)
+        app.engine.writer.call(app.engine.change_pace, [wanted])
+
+    def _pace_status(self, row: tuple[Any, ...], now: int) -> PaceStatus:
+        name, kind, text, used, limit, blocked, _, waits = row
+        known: Pace | None = cast("App", self).registry.paces.get(name)
+        state = admission.stored(text)
+        details: dict[str, Any] = {}
+        if known is not None:
+            state = known.load(state)
+            if kind != "adaptive":
+                # A look must not judge what an adaptive one has not judged yet.
+                known.bring_up(state, now)
+            details = known.show(state, now)
+            used, limit = state["used"], known.most(state)
+        return PaceStatus(
+            name,
+            kind,
+            repr(known) if known is not None else "",
+            used,
+            limit,
+            blocked_until=blocked if blocked > now else None,
+            waits_until=waits,
+            details=details,
+            stopped=state.get("running") == 0,
+            history=[(p[0], p[1], p[2], p[3]) for p in state.get("history", ())],
+            _paces=self,
+        )
+
+    apaces = averb(paces)
+    apace = averb(pace)
+    ablock_pace = averb(block_pace)
+    areset_pace = averb(reset_pace)

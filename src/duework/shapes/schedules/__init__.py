@@ -1,0 +1,1 @@
+"""Schedules: rows that fire a task and re-arm themselves."""

@@ -1,0 +1,299 @@
+"""Schedules as users see them: `app.schedule(…)`, `@app.task(cron=…)`, and what can be done with one."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+
+from duework.averbs import averb
+from duework.clock import as_datetime
+from duework.codec import decode
+from duework.db.database import Tx
+from duework.durations import Duration, milliseconds
+from duework.errors import Error, UsageError
+from duework.handles import Job
+from duework.kernel.error_text import describe
+from duework.kernel.job import OWN_QUEUE, Ending, LockedJob
+from duework.kernel.run import Run
+from duework.kernel.tasks import Definition, Policy, Writes
+from duework.kernel.transaction import Transaction
+from duework.shapes.schedules.calendar import Kind, When, zone
+from duework.shapes.schedules.plan import KEY_LIMIT, OPTIONS, TIMES, new_plan, storable
+from duework.shapes.schedules.row import Missed, Overlap, Row, State
+from duework.shapes.schedules.verbs import FIRE_TASK, OWNER, ScheduleVerbs
+from duework.shapes.shape import Shape
+from duework.task import Task
+
+if TYPE_CHECKING:
+    from duework.app import App
+
+Check = Callable[..., Any]
+
+# How long a check may take before the tick is run without its answer.
+CHECK_SECONDS = 30.0
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str) or not 0 < len(key) <= KEY_LIMIT or not storable(key):
+        raise UsageError(
+            f"a schedule's key is a text of 1 to {KEY_LIMIT} characters, not {key!r:.100}"
+        )
+    return key
+
+
+def schedule_row(
+    task: Any, args: Sequence[Any], key: str | None, options: Mapping[str, Any], now: int
+) -> Row:
+    """The row of a schedule that code asks for; nothing is written yet."""
+    if not isinstance(task, Task):
+        raise UsageError(f"schedule() takes a task, not {task!r:.100}")
+    if isinstance(args, (str, bytes)) or not isinstance(args, Sequence):
+        raise UsageError(f"args= is a tuple of arguments, such as (7,): not {args!r:.100}")
+    if key is None and args:
+        raise UsageError("a schedule with arguments needs a key=, to be found again")
+    payload = task.definition.arguments.encode(tuple(args), {})
+    name = _key(task.name if key is None else key)
+    return new_plan(options).row(task.definition, name, payload, now)
+
+
+def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A decorator's options: those of the task, and those of its schedule."""
+    planned = {name: options[name] for name in options.keys() & (OPTIONS | {"idle"})}
+    if planned and not planned.keys() & TIMES:
+        names = ", ".join(f"{name}=" for name in sorted(planned))
+        raise UsageError(f"{names} need one of cron=, every=, rrule= and at=")
+    return {name: value for name, value in options.items() if name not in planned}, planned
+
+
+class Declared(Shape):
+    """A schedule that a decorator declares: its key is the task's name."""
+
+    def __init__(self, task: Task[..., Any, Any], options: dict[str, Any]) -> None:
+        self.task = task
+        self.check: Check | None = options.pop("idle", None)
+        if self.check is not None and not callable(self.check):
+            raise UsageError("idle= is a function that returns whether there is nothing to do")
+        self.plan = new_plan(options)
+        # Mistakes are found where they are made.
+        self.row(0)
+
+    def row(self, now: int) -> Row:
+        definition = self.task.definition
+        payload = definition.arguments.encode((), {})
+        row = self.plan.row(definition, self.task.name, payload, now)
+        row.idle, row.decorated = int(self.check is not None), 1
+        row.declared = f"{row.declared}{row.idle}"
+        return row
+
+    def bind(self, app: App) -> None:
+        """The check is known to processes that know the task."""
+        if self.check is not None:
+            app.registry.add(_firing(f"{FIRE_TASK}:{self.task.name}", app, self.check))
+
+
+class Schedules(Shape):
+    """Every App has it: fires what is due, and declares what decorators say."""
+
+    kind: ClassVar[str] = OWNER.removesuffix(":")
+
+    def bind(self, app: App) -> None:
+        self._app = app
+        app.registry.add(_firing(FIRE_TASK, app, None))
+        app.registry.writes["schedule"] = Writes(
+            Row, lambda tx, rows: ScheduleVerbs(app.engine).put(tx, rows, default=False)
+        )
+
+    def arm(self) -> None:
+        """Write the schedules of decorators; take away those that are no longer declared."""
+        app = self._app
+        engine = app.engine
+        declared = [each for each in app._shapes if isinstance(each, Declared)]  # noqa: SLF001 - ours
+        names = {each.task.name for each in declared}
+        others = sorted(set(app.registry.names()) - names)
+        if not declared and not self._decorated(others):
+            return
+
+        rows = [each.row(engine.clock.now()) for each in declared]
+
+        def verb(tx: Tx, items: list[None]) -> Sequence[None]:
+            book = ScheduleVerbs(engine)
+            book.put(tx, rows, default=True)
+            book.mend(tx, sorted(names))
+            book.withdraw(tx, others)
+            return items
+
+        engine.writer.call(verb, [None])
+
+    def _decorated(self, names: list[str]) -> bool:
+        """Whether a decorator once declared one of these, so that there is something to take away."""
+        engine = self._app.engine
+        with engine.database.reading() as tx:
+            return any(row.decorated for row in ScheduleVerbs(engine).find(tx, names).values())
+
+    def settled(self, tx: Transaction, job: LockedJob, ending: Ending) -> None:
+        """The job that fires was cancelled by somebody: the schedule is paused."""
+        if ending.kind in {"cancelled", "failed"}:
+            key = (job.owner or "").removeprefix(OWNER)
+            ScheduleVerbs(self._app.engine).interrupted(tx._tx, key, job.id, ending.error)  # noqa: SLF001
+
+
+def _firing(name: str, app: App, check: Check | None) -> Definition:
+    """The engine's own task behind schedules: one fire, and with it others that are due."""
+
+    async def fire(run: Run, key: str) -> None:
+        idle, note = (False, None) if check is None else await _is_idle(check, run)
+        # After a failure alone: whatever it was, it must not hold up the others for ever.
+        group = check is None and run.attempt == 1
+        job = run.job.id
+
+        def effect(tx: Tx) -> None:
+            ScheduleVerbs(app.engine).fire(tx, key, job, group=group, idle=idle, note=note)
+
+        run._add(effect)  # noqa: SLF001 - ours
+
+    fire.__qualname__ = f"<{name}>"
+    chosen = Policy(
+        queue=OWN_QUEUE, immortal=True, keep=0, retries=2**31, backoff=("1s", "10s", "1m")
+    )
+    definition = Definition(name, fire, chosen)
+    if check is None:
+        # It never waits, so one slot does, which is none of the user's.
+        definition.pool = "own"
+    return definition
+
+
+async def _is_idle(check: Check, run: Run) -> tuple[bool, str | None]:
+    """Whether there is nothing to do. A check that fails says nothing, and the task is run."""
+    given = (run,) if inspect.signature(check).parameters else ()
+    try:
+        is_async = inspect.iscoroutinefunction(check)
+        answer = check(*given) if is_async else asyncio.to_thread(check, *given)
+        return bool(await asyncio.wait_for(answer, CHECK_SECONDS)), None
+    except Exception as error:  # noqa: BLE001 - a border: the user's own check
+        return False, f"the idle check failed: {describe(error)}"
+
+
+class Schedule(msgspec.Struct, frozen=True):
+    """A schedule as it was when it was looked at; `refresh()` looks again."""
+
+    key: str
+    task: str
+    queue: str
+    priority: int
+    payload: str
+    kind: Kind
+    rule: str
+    start: int
+    tz: str
+    missed: Missed
+    missed_limit: int
+    overlap: Overlap
+    idle: bool
+    state: State
+    # The planned time that is next, and when it will be fired, in milliseconds.
+    slot: int | None
+    due: int | None
+    job: int | None
+    last_slot: int | None
+    last_at: int | None
+    last_job: int | None
+    # fired, overlap, missed or idle.
+    last_outcome: str | None
+    fires: int
+    idles: int
+    skips: int
+    declared: str | None
+    decorated: bool
+    edited: bool
+    owner: str
+    why: str
+    error: str | None
+    created: int
+    # No slot is later than this, in milliseconds.
+    ends: int | None
+    # How many slots it fires, and how many of them it has fired.
+    count: int | None
+    counted: int
+    _app: Any = None
+
+    def __repr__(self) -> str:
+        return f"<schedule {self.key} {self.when} {self.state}>"
+
+    @property
+    def when(self) -> str:
+        """In words: `cron 0 9 * * * Europe/London`."""
+        return str(self._when)
+
+    @property
+    def _when(self) -> When:
+        return When(self.kind, self.rule, self.start, self.tz, self.ends)
+
+    @property
+    def paused(self) -> bool:
+        return self.state == "paused"
+
+    @property
+    def due_at(self) -> datetime | None:
+        return None if self.due is None else as_datetime(self.due)
+
+    @property
+    def arguments(self) -> Any:
+        """The stored arguments by name, as plain data."""
+        return decode(self.payload)
+
+    def next(self, count: int = 1) -> list[datetime]:
+        """The next times by its rule, in its zone; none if it is paused or has ended."""
+        if self.count is not None:
+            count = min(count, self.count - self.counted)
+        if self.slot is None or count < 1:
+            return []
+        slots = [self.slot, *self._when.upcoming(self.slot, count - 1)]
+        return [as_datetime(slot).astimezone(zone(self.tz)) for slot in slots]
+
+    def refresh(self) -> Schedule:
+        """The schedule as it is now; `NotFound` if it was deleted."""
+        return self._of().find_schedule(self.key)
+
+    def pause(self) -> Schedule:
+        """Fire no more until `resume`."""
+        return self._of()._on_schedule(ScheduleVerbs.pause, self.key)  # noqa: SLF001 - ours
+
+    def resume(self) -> Schedule:
+        """Go on with the next slot from now; those that passed meanwhile are not made up for."""
+        return self._of()._on_schedule(ScheduleVerbs.resume, self.key)  # noqa: SLF001 - ours
+
+    def postpone(self, length: Duration) -> Schedule:
+        """Fire the next slot that much later; the plan stays as it is."""
+        return self._of()._on_schedule(ScheduleVerbs.postpone, self.key, milliseconds(length))  # noqa: SLF001
+
+    def edit(self, /, *, args: Sequence[Any] | None = None, **options: Any) -> Schedule:
+        """Change what `app.schedule` takes; a decorator does not change it back."""
+        change = self._of()._schedule_change(self.key, args, options)  # noqa: SLF001 - ours
+        return self._of()._on_schedule(ScheduleVerbs.edit, self.key, change)  # noqa: SLF001 - ours
+
+    def fire_now(self) -> Job[Any]:
+        """One job at once, beside the plan, whatever still runs."""
+        return self._of()._fire_now(self.key)  # noqa: SLF001 - ours
+
+    def delete(self) -> None:
+        """Fire no more, and forget it. What it has fired stays."""
+        self._of()._on_schedule(ScheduleVerbs.delete, self.key)  # noqa: SLF001 - ours
+
+    arefresh = averb(refresh)
+    apause = averb(pause)
+    aresume = averb(resume)
+    apostpone = averb(postpone)
+    aedit = averb(edit)
+    afire_now = averb(fire_now)
+    adelete = averb(delete)
+
+    def _of(self) -> App:
+        if self._app is None:
+            raise Error("this schedule is not bound to an App")
+        app: App = self._app
+        return app

@@ -1,0 +1,92 @@
+-- The statements of schedules. Times are parameters; jobs are locked before schedules.
+
+-- name: rows
+select key, task, queue, priority, payload, kind, rule, start, tz, missed, missed_limit, overlap,
+       idle, state, slot, due, job, last_slot, last_at, last_job, last_outcome, fires, idles,
+       skips, declared, decorated, edited, owner, why, error, created,
+       ends, count, counted
+from duework_schedule
+where key in (select value from json_each(:keys))
+
+-- name: rows_locked
+-- The same under lock, in the order in which every transaction locks them.
+select key, task, queue, priority, payload, kind, rule, start, tz, missed, missed_limit, overlap,
+       idle, state, slot, due, job, last_slot, last_at, last_job, last_outcome, fires, idles,
+       skips, declared, decorated, edited, owner, why, error, created,
+       ends, count, counted
+from duework_schedule
+where key in (select value from json_each(:keys))
+order by key
+/*+ for update */
+
+-- name: page
+-- One page by key; a prefix is a range of keys.
+select key, task, queue, priority, payload, kind, rule, start, tz, missed, missed_limit, overlap,
+       idle, state, slot, due, job, last_slot, last_at, last_job, last_outcome, fires, idles,
+       skips, declared, decorated, edited, owner, why, error, created,
+       ends, count, counted
+from duework_schedule
+where key >= :low and key < :high and state <> 'deleted'
+order by key
+limit :wanted
+
+-- name: create
+-- Nothing is returned if another transaction was first.
+insert into duework_schedule (
+       key, task, queue, priority, payload, kind, rule, start, tz, missed, missed_limit, overlap,
+       idle, state, slot, due, job, last_slot, last_at, last_job, last_outcome, fires, idles,
+       skips, declared, decorated, edited, owner, why, error, created,
+       ends, count, counted)
+values (:key, :task, :queue, :priority, :payload, :kind, :rule, :start, :tz, :missed,
+        :missed_limit, :overlap, :idle, :state, :slot, :due, :job, :last_slot, :last_at, :last_job,
+        :last_outcome, :fires, :idles, :skips, :declared, :decorated, :edited, :owner, :why,
+        :error, :created, :ends, :count, :counted)
+on conflict (key) do nothing
+returning key
+
+-- name: save
+update duework_schedule
+set task = :task, queue = :queue, priority = :priority, payload = :payload, kind = :kind,
+    rule = :rule, start = :start, tz = :tz, missed = :missed, missed_limit = :missed_limit,
+    overlap = :overlap, idle = :idle, state = :state, slot = :slot, due = :due, job = :job,
+    last_slot = :last_slot, last_at = :last_at, last_job = :last_job,
+    last_outcome = :last_outcome, fires = :fires, idles = :idles, skips = :skips,
+    declared = :declared, decorated = :decorated, edited = :edited, owner = :owner, why = :why,
+    error = :error, ends = :ends, count = :count, counted = :counted
+where key = :key
+
+-- name: turned
+-- What firing changes, and nothing else.
+update duework_schedule
+set slot = :slot, due = :due, job = :job, last_slot = :last_slot, last_at = :last_at,
+    last_job = :last_job, last_outcome = :last_outcome, fires = :fires, idles = :idles,
+    skips = :skips, state = :state, error = :error, counted = :counted
+where key = :key
+
+-- name: remove
+delete from duework_schedule where key = :key
+
+-- name: due_fires
+-- Jobs that fire, due and held by no worker: whoever fires one takes these along.
+select id, owner
+from duework_job
+where lane = :lane and state = 'open' and worker is null and due <= :now
+order by due, id
+limit :wanted
+/*+ for update skip locked */
+
+-- name: open_among
+select id from duework_job
+where id in (select value from json_each(:ids)) and state = 'open'
+
+-- name: move
+-- The job that fires comes due at another time. Its `at` is the time of a new plan.
+update duework_job
+set due = :due, at = :at
+where id = :id and state = 'open' and worker is null
+
+-- name: fired
+-- A slot that was fired before, and is still open, is not fired again.
+insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum)
+values (:id, :lane, :task, :key, :due, :at, 0, :payload, :checksum)
+on conflict (task, key) where state = 'open' and key is not null do nothing

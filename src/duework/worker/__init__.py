@@ -1,0 +1,1 @@
+"""The process that claims, runs and settles jobs."""

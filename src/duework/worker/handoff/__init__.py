@@ -1,0 +1,1 @@
+"""Optional: a resting worker is handed its next job with the enqueue."""

@@ -1,0 +1,1 @@
+"""A process for each job that asked for one."""

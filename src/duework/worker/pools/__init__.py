@@ -1,0 +1,1 @@
+"""Where handlers run: the event loop and threads."""

@@ -1,0 +1,1 @@
+"""How a sleeping worker learns that there is something to do."""
