@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,8 +93,8 @@ def app(url: str) -> Iterator[App]:
 class HarnessOn(Harness):
     """A harness on a database that is there already."""
 
-    def __init__(self, app: App, address: str) -> None:
-        super().__init__(app)
+    def __init__(self, app: App, address: str, **options: Any) -> None:
+        super().__init__(app, **options)
         self._address = address
 
     def _temporary_url(self) -> str:

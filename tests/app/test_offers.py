@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -20,15 +19,16 @@ import pytest
 
 from duework import App, Rate
 from duework.db.database import Retryable, Tx
-from duework.kernel import standby
-from duework.kernel.attempts import Attempts
-from duework.kernel.bell import Bell
-from duework.kernel.claim import Want
+from duework.kernel.claim import ClaimRequest
 from duework.kernel.job import Claimed, JobId, LaneName
-from duework.kernel.offers import PAYLOAD_LIMIT, SIZE, Offer, Seen
-from duework.kernel.worker import Worker
-from tests.app.test_bell import define, others
-from tests.app.test_standby import Commits, Crowd, at_rest, sleeping, until
+from duework.worker.attempts import Attempts
+from duework.worker.handoff import handoff
+from duework.worker.handoff.board import OfferBoard
+from duework.worker.handoff.offer import PAYLOAD_LIMIT, SIZE, ForeignOffer, Offer
+from duework.worker.wake.doorbell import Doorbell
+from duework.worker.worker import Worker
+from tests.app.test_doorbell import define, others
+from tests.app.test_handoff import Commits, Crowd, at_rest, sleeping, until
 
 __all__ = ["others"]
 
@@ -40,16 +40,16 @@ class Handing:
     """What an App hands over, and what becomes of it."""
 
     def __init__(self, app: App, kind: str, *, keep: bool = False) -> None:
-        self.messages: list[tuple[Seen, bytes]] = []
+        self.messages: list[tuple[ForeignOffer, bytes]] = []
         if kind == "sqlite":
-            bell = app.engine.bell
-            assert bell is not None
-            self._bell, self.hand_over = bell, bell.hand_over
-            bell.hand_over = self._noted  # type: ignore[method-assign]
+            board = app.engine.offers
+            assert isinstance(board, OfferBoard)
+            self.hand_over = board.deliver
+            board.deliver = self._noted  # type: ignore[method-assign]
         self._keep = keep
         self.wanted = int(kind == "sqlite")
 
-    def _noted(self, taken: Seen, message: bytes) -> None:
+    def _noted(self, taken: ForeignOffer, message: bytes) -> None:
         self.messages.append((taken, message))
         if not self._keep:
             self.hand_over(taken, message)
@@ -133,8 +133,11 @@ def test_aenqueue_hands_over_as_well(
     assert states(app) == {("done", 1)}
 
 
-def runs_soon_and_once(app: App, note: Any, crowd: Crowd, handing: Handing) -> None:
-    """A job that another process enqueues beside a worker at rest."""
+def test_a_job_that_nobody_handed_over_is_found(
+    app: App, others: App, kind: str, crowd: Crowd, note: Any
+) -> None:
+    # As if its process had been killed after the commit.
+    handing = Handing(others, kind, keep=True)
 
     async def program() -> None:
         async with resting(app, note, crowd):
@@ -144,13 +147,6 @@ def runs_soon_and_once(app: App, note: Any, crowd: Crowd, handing: Handing) -> N
     asyncio.run(program())
     assert len(handing.messages) == handing.wanted
     assert states(app) == {("done", 1)}
-
-
-def test_a_job_that_nobody_handed_over_is_found(
-    app: App, others: App, kind: str, crowd: Crowd, note: Any
-) -> None:
-    # As if its process had been killed after the commit.
-    runs_soon_and_once(app, note, crowd, Handing(others, kind, keep=True))
 
 
 def test_a_job_that_is_handed_over_after_it_was_found_runs_once(
@@ -177,7 +173,8 @@ def test_a_job_that_is_handed_over_late_runs_at_the_next_opportunity(
     handing = Handing(others, kind, keep=True)
     if kind == "sqlite":
         # Nor is it seen that it was taken: its process reads the offer, and takes it when it is withdrawn.
-        app.engine.bell.offer = blind(app.engine.bell.offer)  # type: ignore[union-attr, method-assign]
+        board: Any = app.engine.offers
+        board.own = blind(board.own)
 
     async def program() -> None:
         async with resting(app, note, crowd) as worker:
@@ -198,44 +195,6 @@ def blind(make: Callable[[int], Offer | None]) -> Callable[[int], Offer | None]:
         return offer  # type: ignore[no-any-return]
 
     return made
-
-
-def test_nothing_starts_before_its_commit(
-    app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch, crowd: Crowd, note: Any
-) -> None:
-    handing = Handing(others, kind)
-    database: Any = others.engine.database
-    commit, reached, go = database.commit, threading.Event(), threading.Event()
-
-    def waits(tx: Tx) -> None:
-        reached.set()
-        go.wait(10)
-        commit(tx)
-
-    async def program() -> None:
-        async with resting(app, note, crowd):
-            monkeypatch.setattr(database, "commit", waits)
-            enqueued = asyncio.create_task(asyncio.to_thread(note.enqueue, 1))
-            await asyncio.to_thread(reached.wait, 10)
-            await asyncio.sleep(0.2)
-            assert crowd.over == 1
-            go.set()
-            await enqueued
-            await ran(crowd, 2)
-
-    asyncio.run(program())
-    assert len(handing.messages) == handing.wanted
-    assert states(app) == {("done", 1)}
-
-
-def test_a_job_that_was_not_announced_is_found(
-    app: App, others: App, kind: str, crowd: Crowd, note: Any
-) -> None:
-    handing = Handing(others, kind)
-    if kind == "sqlite":
-        others.engine.bell.announce = lambda *_: None  # type: ignore[union-attr, method-assign]
-
-    runs_soon_and_once(app, note, crowd, handing)
 
 
 def test_an_enqueue_that_is_undone_and_done_again_runs_once(
@@ -390,14 +349,14 @@ def test_what_is_taken_while_a_worker_stops_is_left_to_others_as_well(
     app: App, others: App, crowd: Crowd, note: Any
 ) -> None:
     reached, go = threading.Event(), threading.Event()
-    bell: Any = others.engine.bell
+    board: Any = others.engine.offers
 
     async def program() -> None:
         async with resting(app, note, crowd) as worker:
-            if bell is not None:
-                offered = bell.offered
+            if board is not None:
+                offered = board.offered
                 # It has seen the offer, and takes it when that was withdrawn.
-                bell.offered = lambda lane: (offered(lane), reached.set(), go.wait(10))[0]
+                board.offered = lambda lane: (offered(lane), reached.set(), go.wait(10))[0]
             else:
                 reached.set()
             enqueued = asyncio.create_task(asyncio.to_thread(note.enqueue, 1))
@@ -460,12 +419,13 @@ def test_what_is_no_job_is_overheard(
 
     async def program() -> None:
         async with resting(app, note, crowd) as worker:
-            bell = others.engine.bell
+            bell = others.engine.doorbell
             if kind == "sqlite":
-                assert bell is not None
-                for path in list(bell._others):  # noqa: SLF001 - where it listens
-                    for odd in (b"", b"no job", b"\x92\x01\xa1\xff"):
-                        bell._sender.sendto(odd, path)  # type: ignore[union-attr]  # noqa: SLF001 - the same
+                assert isinstance(bell, Doorbell)
+                for path in bell.others():
+                    bell.send(path, b"")
+                    bell.send(path, b"no job")
+                    bell.send(path, b"\x92\x01\xa1\xff")
             await at_rest(worker)
             await asyncio.to_thread(note.enqueue, 1)
             await ran(crowd, 2)
@@ -495,10 +455,10 @@ def test_a_start_that_fails_ends_the_worker_and_leaves_nothing_leased(
 ) -> None:
     start = Attempts.start
 
-    def fails(self: Attempts, jobs: Any, **how: bool) -> None:
+    def fails(self: Attempts, jobs: Any) -> None:
         if any(each.payload == '{"number":1}' for each in jobs):
             raise RuntimeError("no more threads")
-        start(self, jobs, **how)
+        start(self, jobs)
 
     async def program() -> None:
         async with resting(app, note, crowd):
@@ -515,7 +475,7 @@ def test_what_is_owed_is_looked_for_again_if_it_could_not_be(
     app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch, crowd: Crowd, note: Any
 ) -> None:
     handing = Handing(others, kind, keep=True)
-    monkeypatch.setattr(standby, "FIND_SECONDS", 0.05)
+    monkeypatch.setattr(handoff, "FIND_SECONDS", 0.05)
 
     async def program() -> None:
         async with resting(app, note, crowd) as worker:
@@ -543,7 +503,7 @@ def test_what_is_owed_is_found_on_a_full_disk_too(
     async def program() -> None:
         async with resting(app, note, crowd) as worker:
             await asyncio.to_thread(note.enqueue, 1)
-            monkeypatch.setattr(app.engine.database, "short", lambda: "full")
+            monkeypatch.setattr(app.engine.database, "disk_full_reason", lambda: "full")
             submit = app.engine.writer._submit  # noqa: SLF001 - how often it is asked
             monkeypatch.setattr(
                 *(app.engine.writer, "_submit"),
@@ -568,11 +528,11 @@ def test_an_enqueue_succeeds_where_nobody_can_be_reached(
 
     async def program() -> None:
         async with resting(app, note, crowd):
-            if (bell := others.engine.bell) is not None:
+            if isinstance(bell := others.engine.doorbell, Doorbell):
                 bell.close()
                 bell._look_at = 0.0  # noqa: SLF001 - it looks anew
             with monkeypatch.context() as patch:
-                patch.setattr("duework.kernel.bell.socket.socket", no_more)
+                patch.setattr("duework.worker.wake.doorbell.socket.socket", no_more)
                 note.enqueue(1)
             await ran(crowd, 2)
 
@@ -601,9 +561,9 @@ def test_a_worker_inside_another_program_offers_nothing(
 LANE = LaneName("default", "note")
 
 
-def want(tasks: int = 1, **more: Any) -> Want:
+def want(tasks: int = 1, **more: Any) -> ClaimRequest:
     names = ["note", *(f"task number {number}" for number in range(1, tasks))]
-    return Want(7, 15_000, dict.fromkeys(names, "async"), {"async": 1}, **more)
+    return ClaimRequest(7, 15_000, dict.fromkeys(names, "async"), {"async": 1}, **more)
 
 
 def job(number: int = 5) -> Claimed:
@@ -619,11 +579,11 @@ def offer(tmp_path: Path) -> Offer:
 
 
 @pytest.fixture
-def seen(offer: Offer, tmp_path: Path) -> Seen:
-    return Seen(str(tmp_path / "7.offer"))
+def seen(offer: Offer, tmp_path: Path) -> ForeignOffer:
+    return ForeignOffer(str(tmp_path / "7.offer"))
 
 
-def test_an_offer_stands_until_it_is_taken_or_withdrawn(offer: Offer, seen: Seen) -> None:
+def test_an_offer_stands_until_it_is_taken_or_withdrawn(offer: Offer, seen: ForeignOffer) -> None:
     assert seen.offered(LANE) is None
     offer.show(want())
     assert seen.offered(LANE) is not None
@@ -636,11 +596,11 @@ def test_an_offer_stands_until_it_is_taken_or_withdrawn(offer: Offer, seen: Seen
 
 
 def test_what_was_taken_and_not_handed_over_is_owed_until_it_was_looked_for(
-    offer: Offer, seen: Seen
+    offer: Offer, seen: ForeignOffer
 ) -> None:
     offer.show(want())
     assert seen.offered(LANE) is not None
-    _, message = seen.take(1, job(5))
+    message = seen.take(1, job(5))
     offer.withdraw()
     assert offer.owed() == {1: 5}
     offer.answer([1])
@@ -650,13 +610,13 @@ def test_what_was_taken_and_not_handed_over_is_owed_until_it_was_looked_for(
 
 
 def test_what_was_taken_as_it_was_withdrawn_is_owed_once_it_is_heard_of(
-    offer: Offer, seen: Seen
+    offer: Offer, seen: ForeignOffer
 ) -> None:
     offer.show(want())
     assert seen.offered(LANE) is not None
     offer.withdraw()
     assert offer.owed() == {}
-    _, message = seen.take(1, job(5))
+    message = seen.take(1, job(5))
     offer.show(want())
 
     assert offer.receive(message) is None
@@ -664,7 +624,7 @@ def test_what_was_taken_as_it_was_withdrawn_is_owed_once_it_is_heard_of(
 
 
 def test_what_was_taken_is_owed_until_it_was_looked_for_however_many_follow(
-    offer: Offer, seen: Seen
+    offer: Offer, seen: ForeignOffer
 ) -> None:
     for number in (1, 2, 3):
         offer.show(want())
@@ -675,59 +635,7 @@ def test_what_was_taken_is_owed_until_it_was_looked_for_however_many_follow(
     assert offer.owed() == {1: 10, 2: 20, 3: 30}
 
 
-def test_a_job_is_begun_once_it_is_committed(offer: Offer, seen: Seen) -> None:
-    offer.show(want())
-    announced, handed = seen.take(1, job(5))
-
-    assert offer.receive(announced) == (job(5), None)
-    assert offer.receive(handed) == (job(5), 1)
-    offer.answer([1])
-    assert offer.receive(handed) is None
-    assert offer.owed() == {}
-
-
-@pytest.mark.parametrize("before", ["nothing", "another", "too late"])
-def test_a_job_that_was_not_announced_is_looked_for(offer: Offer, seen: Seen, before: str) -> None:
-    offer.show(want())
-    announced, handed = seen.take(1, job(5))
-    if before == "another":
-        other, _ = seen.take(7, job(6))
-        assert offer.receive(other) is None
-
-    assert offer.receive(handed) is None
-    if before == "too late":
-        assert offer.receive(announced) == (job(5), None)
-    assert offer.owed() == {1: 5} if before != "another" else {1: 5, 7: 6}
-
-
-def test_a_job_that_is_announced_late_is_owed_however_soon_the_next_one_is_taken(
-    offer: Offer, seen: Seen
-) -> None:
-    offer.show(want())
-    assert seen.offered(LANE) is not None
-    offer.withdraw()
-    offer.show(want())
-    announced, _ = seen.take(1, job(5))
-    seen.take(2, job(6))
-
-    assert offer.receive(announced) is None
-    offer.withdraw()
-    assert offer.owed() == {1: 5, 2: 6}
-
-
-def test_a_job_that_is_announced_to_a_worker_that_has_woken_is_looked_for(
-    offer: Offer, seen: Seen
-) -> None:
-    offer.show(want())
-    announced, handed = seen.take(1, job(5))
-    assert offer.receive(announced) is not None
-    offer.withdraw()
-
-    assert offer.receive(handed) is None
-    assert offer.owed() == {1: 5}
-
-
-def test_limits_that_are_set_later_are_heeded(offer: Offer, seen: Seen) -> None:
+def test_limits_that_are_set_later_are_heeded(offer: Offer, seen: ForeignOffer) -> None:
     limits: dict[str, int] = {}
     offer.show(want(queue_limits=limits))
     assert seen.offered(LANE) is not None
@@ -738,7 +646,7 @@ def test_limits_that_are_set_later_are_heeded(offer: Offer, seen: Seen) -> None:
     assert seen.offered(LANE) is None
 
 
-def test_what_cannot_be_written_takes_nothing(offer: Offer, seen: Seen) -> None:
+def test_what_cannot_be_written_takes_nothing(offer: Offer, seen: ForeignOffer) -> None:
     offer.show(want())
     odd: Any = msgspec.structs.replace(job(), key=object())
 
@@ -748,7 +656,7 @@ def test_what_cannot_be_written_takes_nothing(offer: Offer, seen: Seen) -> None:
     assert seen.offered(LANE) is not None
 
 
-def test_new_terms_are_read(offer: Offer, seen: Seen) -> None:
+def test_new_terms_are_read(offer: Offer, seen: ForeignOffer) -> None:
     other = LaneName("default", "task number 1")
     offer.show(want())
     assert seen.offered(other) is None
@@ -757,7 +665,9 @@ def test_new_terms_are_read(offer: Offer, seen: Seen) -> None:
     assert seen.offered(other) is not None
 
 
-def test_terms_that_were_written_in_part_are_none(offer: Offer, seen: Seen, tmp_path: Path) -> None:
+def test_terms_that_were_written_in_part_are_none(
+    offer: Offer, seen: ForeignOffer, tmp_path: Path
+) -> None:
     offer.show(want())
     with (tmp_path / "7.offer").open("r+b") as file:
         # As if they were those of another checksum.
@@ -767,87 +677,38 @@ def test_terms_that_were_written_in_part_are_none(offer: Offer, seen: Seen, tmp_
     assert seen.offered(LANE) is None
 
 
-def test_more_tasks_than_fit_into_the_file_are_not_offered(offer: Offer, seen: Seen) -> None:
+def test_more_tasks_than_fit_into_the_file_are_not_offered(
+    offer: Offer, seen: ForeignOffer
+) -> None:
     offer.show(want(SIZE // 10))
     assert seen.offered(LANE) is None
 
 
-@pytest.mark.parametrize("how", ["taken down by a survivor", "killed"])
+@pytest.mark.parametrize("how", ["taken down by a survivor", "not reached", "all files gone"])
 def test_a_dead_worker_is_given_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    its, ours = Bell((1, 2)), Bell((1, 2))
-    listener, offer = its.listen(7), its.offer(7)
+    its, ours = Doorbell((1, 2)), Doorbell((1, 2))
+    engine: Any = None
+    board = OfferBoard(engine, ours)
+    listener, offer = its.listen(7), OfferBoard(engine, its).own(7)
     assert listener is not None
     assert offer is not None
     offer.show(want())
-    assert ours.offered(LANE) is not None
+    assert board.offered(LANE) is not None
 
     if how == "taken down by a survivor":
-        Bell((1, 2)).take_down(7)
-    else:
-        # As the system does, which leaves the files.
+        survivor = Doorbell((1, 2))
+        OfferBoard(engine, survivor)
+        survivor.take_down(7)
+        assert list(tmp_path.rglob("7*")) == []
+    elif how == "not reached":
         listener.close()
-        offer._let_go()  # noqa: SLF001 - its lock
+    else:
+        shutil.rmtree(tmp_path)
+        ours._look_at = 0.0  # noqa: SLF001 - it looks anew
 
-    assert ours.offered(LANE) is None
-    ours.ring()
-    assert list(tmp_path.rglob("7*")) == []
-    listener.close()
-    ours.close()
-
-
-def test_a_worker_that_cannot_be_reached_costs_no_descriptors(offer: Offer, seen: Seen) -> None:
-    offer.show(want())
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(10):
-        with pytest.raises(OSError, match="No such file"):
-            seen.send(b"nobody listens")
-
-    assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_there_is_no_offer_that_cannot_be_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object) -> None:
-        raise OSError("no locks here")
-
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    monkeypatch.setattr("fcntl.flock", refused)
-    bell = Bell((1, 2))
-    listener = bell.listen(7)
-    assert listener is not None
-
-    assert bell.offer(7) is None
-    bell.leave(7)
-    assert list(tmp_path.rglob("7*")) == []
-    listener.close()
-
-
-def test_a_worker_whose_files_were_cleared_away_is_reached_by_whoever_knows_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    its, ours = Bell((1, 2)), Bell((1, 2))
-    listener, offer = its.listen(7), its.offer(7)
-    assert listener is not None
-    assert offer is not None
-    for number, message in ((1, b"one"), (2, b"two")):
-        offer.show(want())
-        found = ours.offered(LANE)
-        assert found is not None
-        assert found[1] == number
-        ours.announce(found[0], message)
-        assert listener.recv(10) == message
-        offer.withdraw()
-        shutil.rmtree(tmp_path, ignore_errors=True)
-    ours._look_at = 0.0  # noqa: SLF001 - it looks anew
-    ours.ring()
-
-    assert ours.offered(LANE) is None
-    its.leave(7)
-    offer.close()
+    assert board.offered(LANE) is None
     listener.close()
     ours.close()

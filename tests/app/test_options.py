@@ -15,10 +15,12 @@ from duework import (
     InvalidArguments,
     NotFound,
     PayloadTooLarge,
+    Snooze,
     Task,
     UsageError,
 )
 from duework.errors import DatabaseError
+from duework.kernel.facts import Fact, JobSettled
 from duework.testing import Harness
 
 
@@ -135,6 +137,46 @@ def test_an_expired_job_is_cancelled_and_never_run(
     assert "expired" in str(late.refresh().error)
 
 
+@pytest.mark.parametrize(("keep_failed", "left"), [(None, 1), (0, 0)])
+def test_a_job_that_fails_until_it_expires_is_among_the_failed(
+    harness: Harness, keep_failed: Any, left: int
+) -> None:
+    app, facts, told = harness.app, list[Fact](), list[str]()
+    app.on_fact(facts.append)
+
+    @app.task(retries=50, backoff="1h", keep_failed=keep_failed)
+    async def sync() -> None:
+        raise ValueError("no")
+
+    @sync.settled
+    def after(tx: Any, job: Any, outcome: str) -> None:
+        told.append(outcome)
+
+    job = sync.using(expires="3h").enqueue()
+    harness.advance("10h")
+
+    assert told == ["failed"]
+    last = [each for each in facts if isinstance(each, JobSettled) and each.job == job.id][-1]
+    assert (last.kind, last.task) == ("failed", "sync")
+    assert str(last.error).splitlines()[0] == "ValueError: no"
+    failed = app.jobs(phase="failed")
+    assert len(failed) == left
+    for each in failed:
+        assert (each.id, each.failures) == (job.id, 3)
+        assert str(each.error).splitlines()[-1] == "it expired before its next retry"
+
+
+def test_a_job_that_was_only_put_off_expires_as_cancelled(harness: Harness) -> None:
+    @harness.app.task
+    async def wait() -> Snooze:
+        return Snooze("1h")
+
+    job = wait.using(expires="3h").enqueue()
+    harness.advance("10h")
+
+    assert (job.refresh().state, job.refresh().failures) == ("cancelled", 0)
+
+
 def test_serial_jobs_run_one_at_a_time_in_order_through_retries(harness: Harness) -> None:
     log: list[str] = []
 
@@ -242,7 +284,7 @@ NONSENSE: list[tuple[dict[str, Any], str]] = [
     ({"delay": -1}, "negative"),
     ({"delay": float("nan")}, "nan"),
     ({"delay": float("inf")}, "inf"),
-    ({"delay": "9" * 400 + "w"}, "without end"),
+    ({"delay": "9" * 400 + "w"}, "at most 100 characters"),
     ({"delay": True}, "duration"),
     ({"at": "tomorrow"}, "tomorrow"),
     ({"at": datetime(2026, 1, 1)}, "time zone"),  # noqa: DTZ001 - naive on purpose

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duework import Cancel, Fail, Job, Retry, Run, Snooze, Throttled
-from duework.kernel.report import redact
+from duework.kernel.error_text import redact
 from duework.testing import Harness
 
 OUTCOMES = {

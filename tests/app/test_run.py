@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from duework import Run, Snooze, UsageError
+from duework import Cancel, Fail, Run, Snooze, UsageError
 from duework.testing import Harness
 
 
@@ -167,7 +169,7 @@ def test_progress_is_seen_while_the_job_runs_and_stays(harness: Harness) -> None
 
 
 def test_progress_is_written_now_and_then_however_often_it_is_told(harness: Harness) -> None:
-    from duework.kernel.lanes import Q
+    from duework.kernel.lanes import JOBS
 
     written: list[int] = []
     database = harness.app.engine.database
@@ -178,7 +180,7 @@ def test_progress_is_written_now_and_then_however_often_it_is_told(harness: Harn
         bulk = tx.bulk
 
         def counted(statement: object, rows: list[object]) -> int:
-            if statement is Q.progress:
+            if statement is JOBS.progress:
                 written.append(len(rows))
             return bulk(statement, rows)  # type: ignore[arg-type]
 
@@ -226,3 +228,79 @@ def test_a_plain_enqueue_inside_a_task_commits_by_itself(harness: Harness) -> No
     harness.drain()
 
     assert harness.assert_enqueued(other).state == "done"
+
+
+@pytest.mark.parametrize("keep", ["7d", 0])
+@pytest.mark.parametrize("ending", [None, Fail("enough"), Cancel("enough")])
+def test_a_task_that_enqueues_itself_under_its_own_key_goes_on(
+    harness: Harness, keep: Any, ending: Fail | Cancel | None
+) -> None:
+    ran: list[int] = []
+
+    @harness.app.task(keep=keep, keep_failed=keep)
+    async def pump(run: Run) -> Any:
+        ran.append(run.now)
+        if len(ran) < 5:
+            run.enqueue(pump.using(key="pump", delay="10s"))
+        return ending
+
+    pump.using(key="pump").enqueue()
+    harness.advance("5m")
+
+    assert [when - ran[0] for when in ran] == [0, 10_000, 20_000, 30_000, 40_000]
+    assert len(harness.app.jobs(task="pump")) == (5 if keep else 0)
+
+
+def test_a_task_that_is_asked_to_run_again_keeps_its_key_for_that(harness: Harness) -> None:
+    ran: list[str] = []
+
+    @harness.app.task
+    async def pump(run: Run, what: str) -> None:
+        ran.append(what)
+        if what == "first":
+            # Somebody else, meanwhile.
+            await pump.using(key="pump", when_running="again").aenqueue("again")
+            run.enqueue(pump.using(key="pump", delay="10s"), "own")
+
+    job = pump.using(key="pump").enqueue("first")
+    harness.advance("5m")
+
+    assert ran == ["first", "again"]
+    assert [each.id for each in harness.app.jobs(task="pump")] == [job.id]
+
+
+def test_the_newest_that_was_asked_for_is_what_runs_again(harness: Harness) -> None:
+    ran: list[str] = []
+
+    @harness.app.task
+    async def pump(run: Run, what: str) -> None:
+        ran.append(what)
+        if what == "first":
+            await pump.using(key="pump", when_running="again").aenqueue("again")
+            run.enqueue(pump.using(key="pump", replace=True), "newest")
+
+    pump.using(key="pump").enqueue("first")
+    harness.advance("5m")
+
+    assert ran == ["first", "newest"]
+
+
+@pytest.mark.parametrize("serial", [None, "s"])
+def test_what_a_task_enqueues_after_itself_runs_once_it_is_done(
+    harness: Harness, serial: str | None
+) -> None:
+    ran: list[str] = []
+
+    @harness.app.task
+    async def first(run: Run) -> None:
+        run.enqueue(second.using(after=run.job.id, serial=serial), "second")
+
+    @harness.app.task
+    async def second(what: str) -> None:
+        ran.append(what)
+
+    first.using(serial=serial).enqueue()
+    harness.drain()
+
+    assert ran == ["second"]
+    assert [each.violations for each in harness.app.admin.verify() if each.violations] == []

@@ -184,7 +184,7 @@ def test_stored_arguments_that_no_longer_fit_fail_their_job_with_a_reason(
     async def newer(name: str, age: int) -> str:
         return f"{name} {age}"
 
-    harness.drain()
+    harness.advance("2h")
 
     assert job.refresh().state == "failed"
     assert "age" in str(job.refresh().error)

@@ -17,6 +17,58 @@ KINDS = {"bigint": "integer", "smallint": "integer", "int": "integer", "bytea": 
 # It says in its migration how and why it differs.
 DIFFERENT_INDEXES = {"duework_mark"}
 
+# Migrations are only ever added. One that turns red here is to be put back as it was, and what is new
+# written as another; one that is new gets a line.
+CHECKSUMS = {
+    "sqlite/0001_kernel": "5c630d5ea164badff9870399bb2d893f",
+    "sqlite/0002_chains": "eb1c97b9c43d6fd7fb99c70f100545f0",
+    "sqlite/0003_batches": "57dd03c1c973b97574fdf10f469d7da0",
+    "sqlite/0004_schedules": "830818cddb8357f7a06b47fb858dfb9e",
+    "sqlite/0005_deliveries": "3696f87990ca92da45f69bdc7374bb88",
+    "sqlite/0006_outboxes": "185e3560124638a31c911631731e738a",
+    "sqlite/0007_objects": "ca4a6af4beeafc7d7ef85c2351434b77",
+    "sqlite/0008_schedule_ends": "c3a642495a7b36900db679e7eab1e8e5",
+    "sqlite/0009_plain_names": "93602a33d4ebf4fc1f6dc8a675af344a",
+    "sqlite/0010_secrets": "cfe209dab2345654a2cdbcaeee45d778",
+    "sqlite/0011_web": "2454c5e1df5062a3fdedf39e27ff6c36",
+    "postgres/0001_kernel": "3bab509ba9dfaedcb06a3fa808043bb4",
+    "postgres/0002_chains": "f6289d44eb56ed15807eb7345af67101",
+    "postgres/0003_batches": "7f71379be2de1a778e05055d7faed019",
+    "postgres/0004_schedules": "11036bae84dc1aa6ebfd64c59c3ae82d",
+    "postgres/0005_deliveries": "cb6998238a76c3703cfb539435ee8755",
+    "postgres/0006_outboxes": "8fb035ee4c90ebcd88557a9f5e007ba7",
+    "postgres/0007_objects": "226e9afe66b3099f892242503322c446",
+    "postgres/0008_schedule_ends": "ac5b5f30b859788e884ca6319372b78b",
+    "postgres/0009_plain_names": "93602a33d4ebf4fc1f6dc8a675af344a",
+    "postgres/0010_secrets": "ac23a4f695f2ae25f9ea261a6f842265",
+    "postgres/0011_web": "39e18458671eae8b03a2654e91ef9b7e",
+}
+
+
+def test_no_migration_has_changed_since_it_was_written() -> None:
+    found = {
+        f"{kind}/{migration.number:04}_{migration.name}": migration.checksum
+        for kind in ("sqlite", "postgres")
+        for migration in kernel_steps(kind).migrations
+    }
+
+    assert found == CHECKSUMS
+
+
+def test_the_statements_on_jobs_begin_with_every_table_of_the_kernel_and_name_what_is_there() -> (
+    None
+):
+    text = (MIGRATIONS.parents[1] / "kernel" / "jobs.sql").read_text()
+    opening = text.partition("-- name:")[0]
+    kernel = (MIGRATIONS / "sqlite" / "0001_kernel.sql").read_text()
+    statements = set(re.findall(r"(?m)^-- name: (\w+)$", text))
+
+    assert set(re.findall(r"create table (\w+)", kernel)) <= set(
+        re.findall(r"duework_\w+", opening)
+    )
+    assert set(re.findall(r"`(\w+)`(?!s)", opening)) - {"due", "owner"} <= statements
+    assert len(opening.splitlines()) <= 45
+
 
 def test_migrations_come_in_pairs() -> None:
     sqlite = sorted(path.name for path in (MIGRATIONS / "sqlite").iterdir())

@@ -23,6 +23,7 @@ SAMPLES: tuple[log.Reported, ...] = (
     facts.LeaseWasLost(1, "greet"),
     facts.LeaseRecovered(1, 7, crashed=True),
     facts.JobStuck(1, "greet", "it ran longer than its timeout of 1s"),
+    facts.JobBlocked(1, "greet", "another transaction held a lock for too long"),
     facts.LoopBlocked("greet", 1.5, "shop.py:3 in greet"),
     facts.ClockStepped(-3_600_000),
     facts.Parked("the disk is full"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duework import App, Chain, End, Next, Page
-from duework.kernel.verify import verify
+from duework.health.verify import verify
 from duework.testing import Harness
 from tests.crash.test_crash import (
     EFFECT,

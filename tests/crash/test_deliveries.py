@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from duework import Channel
-from duework.kernel.verify import V
+from duework.health.verify import CHECKS
 from duework.testing import Harness
 from tests.crash.test_crash import at_every_point, h, rows
 
@@ -53,13 +53,13 @@ def test_no_channel_is_lost_and_none_is_sent_twice_without_a_key(h: Harness) -> 
         assert found["plain"].state == "unsure" or sends.count("plain") == 1
         assert found["flaky"].state == "sent"
         assert len({key for name, key in tries if name == "flaky"}) == 1
-        # A mark was there before each of them; one that was marked may not have been tried.
+        # Each of them was started before; one that was started may not have been tried.
         assert 0 <= found["flaky"].sends - sends.count("flaky") <= 1
         (row,) = rows(h).values()
         assert row.state == "done"
         assert row.failures <= 1
         with h.app.engine.database.reading() as tx:
-            for invariant in (V.delivery_moves, V.delivery_was_marked):
+            for invariant in (CHECKS.delivery_moves, CHECKS.delivery_was_started):
                 assert tx.query(invariant, {"bound": 9}) == []
 
     at_every_point(h, lambda: forgotten(h, begin), check, floor=60)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duework import Accepted, Outbox, Sent
-from duework.kernel.verify import V
+from duework.health.verify import CHECKS
 from duework.testing import Harness
 from tests.crash.test_crash import at_every_point, h, in_every_call, nothing_is_held
 
@@ -40,7 +40,11 @@ def forgotten(h: Harness) -> None:
 
 def sound(h: Harness) -> None:
     with h.app.engine.database.reading() as tx:
-        for invariant in (V.message_moves, V.message_was_marked, V.message_has_handle):
+        for invariant in (
+            CHECKS.message_moves,
+            CHECKS.message_was_submitted,
+            CHECKS.message_has_handle,
+        ):
             assert tx.query(invariant, {"bound": 9}) == []
 
 

@@ -53,6 +53,17 @@ def test_a_slot_is_fired_once_wherever_its_process_is_lost(
     at_every_point(h, lambda: begin(h, tick, overlap=overlap), check, floor=25)
 
 
+def test_the_last_slot_is_fired_once_wherever_its_process_is_lost(h: Harness, tick: Any) -> None:
+    def check(slot: int) -> None:
+        h.advance("5h")
+        assert sorted(effects(h)) == [f"{name} {slot}" for name in "abc"]
+        for each in h.app.schedules():
+            assert (each.fires, each.counted, each.state) == (1, 1, "ended")
+        sound(h)
+
+    at_every_point(h, lambda: begin(h, tick, count=1), check, floor=25)
+
+
 def test_an_idle_tick_is_noted_once(h: Harness) -> None:
     @h.app.task(every="1h", idle=lambda: True)
     async def crawl() -> None: ...

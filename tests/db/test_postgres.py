@@ -22,16 +22,19 @@ from psycopg.rows import dict_row
 
 from duework import App
 from duework.clock import SystemClock, pause
-from duework.db import postgres, postgres_connect
-from duework.db import writer as writer_module
-from duework.db.database import Changes, Retryable
-from duework.db.listen import Listener
+from duework.db.database import Blocked, Changes, Retryable
 from duework.db.migrate import kernel_steps, migrate
-from duework.db.postgres import PostgresDatabase, PostgresTx
-from duework.db.postgres_tx import RETRYABLE
+from duework.db.postgres import connect as postgres_connect
+from duework.db.postgres import database as postgres
+from duework.db.postgres import tx as postgres_tx
+from duework.db.postgres.database import PostgresDatabase, PostgresTx
+from duework.db.postgres.listen import Listener
+from duework.db.postgres.tx import RETRYABLE
 from duework.db.queries import Statement, for_psycopg, parameters
 from duework.db.urls import open_database, redacted
-from duework.db.writer import Writer
+from duework.db.writer import writer as writer_module
+from duework.db.writer.blocks import block
+from duework.db.writer.writer import Writer
 from duework.errors import DatabaseError, Unavailable, Unknown, UsageError
 from tests.support.postgres import Server, server
 from tests.support.proxy import Cut, proxy
@@ -310,6 +313,52 @@ def test_a_limit_ends_with_its_part(db: PostgresDatabase) -> None:
     assert tx.read(timeout)[0].t == "30s"
 
 
+def test_a_limit_is_for_the_users_own_statements(db: PostgresDatabase) -> None:
+    sleep = statement("select pg_sleep(0.3), current_setting('statement_timeout') as t")
+    limits = "select current_setting('statement_timeout') t, current_setting('lock_timeout') l"
+    tx = db.begin()
+    with tx.savepoint(200):
+        assert tx.read(limits)[0].l == "1s"
+        assert tx.query(sleep, {})[0][1] == "30s"
+        assert tx.read(limits)[0].l == "1s"
+
+    assert tuple(tx.read(limits)[0]) == ("30s", "10s")
+    db.commit(tx)
+
+
+def test_a_statement_that_waits_for_a_lock_in_vain_undoes_its_part_alone(
+    db: PostgresDatabase, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_tx, "LOCK_MS", 100)
+    update = "update thing set name = 'x' where id = :id"
+    with psycopg.connect(url, autocommit=True) as admin, psycopg.connect(url) as holder:
+        admin.execute("insert into thing values (1, ''), (2, '')")
+        holder.execute("select * from thing where id = 1 for update")
+        tx = db.begin()
+        insert(tx, [3])
+        for _ in range(2):
+            with pytest.raises(Blocked, match="held a lock"), tx.savepoint(2000):
+                insert(tx, [4])
+                tx.write(update, id=1)
+        with tx.savepoint(2000):
+            tx.write(update, id=2)
+            # Nobody is waited for as long once it was in vain.
+            assert tx.read("select current_setting('lock_timeout') as t")[0].t == "50ms"
+        db.commit(tx)
+
+    assert stored(url) == [1, 2, 3]
+
+
+def test_a_shorter_wait_for_locks_that_the_url_asks_for_is_kept(url: str) -> None:
+    with opened(url + "?options=-c%20lock_timeout%3D300ms") as database:
+        tx = database.begin()
+        with tx.savepoint(2000):
+            waits = tx.read("select current_setting('lock_timeout') as t")[0].t
+        after = tx.read("select current_setting('lock_timeout') as t")[0].t
+
+    assert (waits, after) == ("300ms", "300ms")
+
+
 # --- errors
 
 
@@ -423,6 +472,70 @@ def test_durability_process_is_an_opt_in(url: str) -> None:
     database.close()
 
 
+@contextmanager
+def commits_seen(url: str, default: str, durability: str) -> Iterator[PostgresDatabase]:
+    """A database with a default of its own, that notes how each commit of a `thing` asks to last."""
+    with psycopg.connect(url, autocommit=True) as admin:
+        admin.execute(f"alter database {url.rpartition('/')[2]} set synchronous_commit = {default}")
+        admin.execute("create table seen (how text)")
+        admin.execute("""create function see() returns trigger language plpgsql as $$ begin
+            insert into seen values (current_setting('synchronous_commit')); return null; end $$""")
+        admin.execute("""create constraint trigger last after insert on thing
+            deferrable initially deferred for each row execute function see()""")
+    with closing(PostgresDatabase(url, durability)) as database:
+        yield database
+
+
+def seen(database: PostgresDatabase) -> set[str]:
+    with database.reading() as tx:
+        return {row.how for row in tx.read("select how from seen")}
+
+
+@pytest.mark.parametrize(
+    ("default", "durability", "how"),
+    [
+        ("off", "power", "on"),
+        ("local", "power", "local"),
+        ("remote_apply", "power", "remote_apply"),
+        ("on", "process", "off"),
+    ],
+)
+def test_every_commit_asks_for_what_the_durability_says_and_never_for_less(
+    url: str, monkeypatch: pytest.MonkeyPatch, default: str, durability: str, how: str
+) -> None:
+    with commits_seen(url, default, durability) as database:
+        writer = Writer(database)
+        monkeypatch.setattr(postgres, "AT_ONCE_SECONDS", 0.0)
+        writer.call(insert, [1])
+        monkeypatch.setattr(postgres, "AT_ONCE_SECONDS", 60.0)
+        writer.call(place, [2])
+        writer.call(place, [3])
+        with database.transaction() as tx:
+            insert(tx, [4])
+        with database.connect() as own:
+            own.execute("insert into thing values (5, '')")
+
+        assert seen(database) == {how}
+        assert database.settings()["synchronous_commit"] == how
+        writer.close()
+    assert stored(url) == [1, 2, 3, 4, 5]
+
+
+def test_a_commit_asks_to_last_also_on_a_connection_that_a_pooler_has_changed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with commits_seen(url, "on", "power") as database:
+        writer = Writer(database)
+        for number, at_once in enumerate((0.0, 60.0, 60.0)):
+            monkeypatch.setattr(postgres, "AT_ONCE_SECONDS", at_once)
+            # As if the next transaction were given to a session that knows nothing of ours.
+            database._write_connection().execute("set synchronous_commit = off")  # noqa: SLF001
+            writer.call(place, [number])
+
+        assert seen(database) == {"on"}
+        writer.close()
+
+
 def test_now_is_the_servers_time(db: PostgresDatabase) -> None:
     now = db.now()
 
@@ -489,7 +602,7 @@ def test_a_block_commits_at_its_end_and_not_on_an_error(db: PostgresDatabase, ur
 
 def test_a_write_of_its_own_inside_a_block_is_refused(db: PostgresDatabase) -> None:
     writer = Writer(db)
-    with db.transaction(), pytest.raises(UsageError, match="would wait for itself"):
+    with db.transaction(), block(db.url), pytest.raises(UsageError, match="would wait for itself"):
         writer.call(insert, [1])
 
     assert writer.call(insert, [1]) == [1]
@@ -833,7 +946,7 @@ def test_a_hint_comes_with_the_commit_and_not_without(url: str) -> None:
         raise ValueError
 
     def twice(tx: Any, ids: list[int]) -> list[int]:
-        tx.hint("marked")
+        tx.hint("cancel")
         return place(tx, ids)
 
     with psycopg.connect(url, autocommit=True) as listener, writing(url) as writer:
@@ -843,7 +956,7 @@ def test_a_hint_comes_with_the_commit_and_not_without(url: str) -> None:
                 writer.call(verb, [number])
         told = [each.payload for each in listener.notifies(timeout=5, stop_after=4)]
 
-    assert told == ["due", "due", "marked", "due"]
+    assert told == ["due", "due", "cancel", "due"]
 
 
 def test_savepoints_take_no_round_trips_of_their_own(url: str) -> None:

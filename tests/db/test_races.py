@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import psycopg
 import pytest
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
+from duework.db.postgres import tx as postgres_tx
 from duework.db.urls import open_database
 from duework.kernel import jobs, lanes, settle
 from duework.kernel.claim import SOON_MS
 from duework.kernel.job import Ending
 from duework.kernel.lanes import Lanes
-from tests.support.kernel import Kernel
+from tests.support.kernel import LEASE, Kernel
 
+Connection = psycopg.Connection[Any]
 pytestmark = pytest.mark.parametrize("kind", ["postgres"])
 WAITERS = "select count(*) from pg_locks where not granted"
 
@@ -136,9 +139,68 @@ def test_a_serial_value_has_one_claimable_job_when_a_wait_ends_beside_a_revival(
         if way == "settle":
             settle.settle(tx, [kernel.done(held)], **common)  # type: ignore[arg-type]
         else:
-            row = settle.held(tx, [head.id])[head.id]
+            row = settle.lock_jobs(tx, [head.id])[head.id]
             settle.apply(tx, row, Ending(held.id, held.fence, 0, "done"), **common)  # type: ignore[arg-type]
         reviving = beside(emptied, lambda tx: jobs.revive(tx, [ended.id], now=kernel.now))
     reviving()
 
     assert [kernel.row(job.id).due for job in (ended, waiting)] == [FOREVER, kernel.now]
+
+
+@pytest.fixture
+def rows(kernel: Kernel, emptied: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
+    """A row of the user's own that somebody else keeps under lock until they roll back."""
+    monkeypatch.setattr(postgres_tx, "LOCK_MS", 100)
+    with kernel.database.transaction() as tx:
+        tx.write("create table note (id bigint primary key, text varchar(20))")
+        tx.write("insert into note values (1, ''), (2, '')")
+    with psycopg.connect(emptied) as holder:
+        holder.execute("select * from note where id = 1 for update")
+        yield holder
+
+
+def change(number: int) -> Callable[[Tx], None]:
+    return lambda tx: (
+        tx.write("update note set text = text || 'x' where id = :id", id=number) and None
+    )
+
+
+def failing(ending: Ending) -> Ending:
+    return ending.but(fallback=lambda e: ending.but(kind="failed", error=str(e), keep=None))
+
+
+def test_who_waits_for_a_lock_in_vain_keeps_its_lease_and_stops_no_other(
+    kernel: Kernel, rows: Connection
+) -> None:
+    kernel.enqueue(*[kernel.new() for _ in range(3)])
+    held = kernel.claim("greet")
+    one, two = (failing(kernel.done(held[n], effects=(change(n + 1),))) for n in range(2))
+
+    answers = kernel.settle(one, two, kernel.done(held[2]))
+
+    assert [each and each.kind for each in answers] == ["blocked", "done", "done"]
+    assert kernel.row(held[0].id).worker is not None
+    rows.rollback()
+    assert [each and each.kind for each in kernel.settle(one)] == ["done"]
+    assert [row.text for row in kernel.read("select text from note order by id")] == ["x", "x"]
+    assert kernel.row(held[0].id).failures == 0
+
+
+def test_a_lease_is_written_off_later_if_a_reaction_waits_for_a_lock_in_vain(
+    kernel: Kernel, rows: Connection
+) -> None:
+    kernel.enqueue(kernel.new(), kernel.new())
+    held = kernel.claim("greet")
+    for job in held:
+        kernel.cancel(job.id)
+    first = held[0].id
+    kernel.on_react = lambda tx, row, _: change(1 if row.id == first else 2)(tx)
+    kernel.now += LEASE
+
+    before = [ending.id for ending in kernel.recover()]
+    rows.rollback()
+    after = [ending.id for ending in kernel.recover()]
+
+    assert (before, after) == ([held[1].id], [first])
+    assert [kernel.row(job.id).state for job in held] == ["cancelled", "cancelled"]
+    assert [row.text for row in kernel.read("select text from note order by id")] == ["x", "x"]

@@ -16,8 +16,8 @@ import apsw
 import pytest
 
 from duework.db.database import Tx
-from duework.db.sqlite import SqliteDatabase, SqliteTx
-from duework.db.stdlib import StdlibTx
+from duework.db.sqlite.database import SqliteDatabase, SqliteTx
+from duework.db.sqlite.stdlib import StdlibTx
 from duework.errors import DatabaseError, Error, Gone, Unavailable, Unknown, UsageError
 
 

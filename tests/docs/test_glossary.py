@@ -78,6 +78,31 @@ def test_every_word_has_one_definition(word: str) -> None:
     assert len(rows) == 1
 
 
+def test_every_class_that_the_glossary_names_is_there() -> None:
+    table = GLOSSARY.read_text().partition("## Words of the inside")[2].partition("\n## ")[0]
+    words = re.findall(r"(?:\*\*|`)([A-Z][a-z]+\w*)", table)
+    nodes = (
+        node for path in SOURCE.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))
+    )
+    classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+
+    assert len(words) > 10
+    assert set(words) <= classes
+
+
+@pytest.mark.parametrize("room", ["kernel", "worker", "db"])
+def test_comments_say_what_they_mean_and_not_who(room: str) -> None:
+    narration = re.compile(
+        r"(?i)\b(whoever|somebody|nobody|anybody|everybody|he|his|him|errands?)\b"
+    )
+    files = (path for path in (SOURCE / room).rglob("*") if path.suffix in {".py", ".sql"})
+
+    for path in files:
+        if path.parts[-3] != "migrations":
+            found = narration.search(path.read_text())
+            assert found is None, f"{name(path)}: {found[0] if found else ''}"
+
+
 def test_there_are_words_that_we_do_not_use() -> None:
     assert {"dequeue", "visibility timeout", "heartbeat", "broker"} <= set(_forbidden())
 

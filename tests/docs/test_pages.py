@@ -13,6 +13,8 @@ from duework import errors
 from duework.kernel.job import TRANSITIONS
 from tests.support.docs import GUIDES, PAGES, ROOT, blocks, name
 
+PACKAGE = ROOT / "src" / "duework"
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
 _LINK = re.compile(r"\[[^\]\n]+\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 # What the kernel's other parts and the command line call; users need not.
@@ -68,7 +70,8 @@ def test_every_verb_is_in_a_guide(kind: type) -> None:
 
 
 def test_the_state_diagram_is_the_code() -> None:
-    (diagram,) = blocks(ROOT / "ARCHITECTURE.md", "mermaid")
+    drawings = blocks(ROOT / "ARCHITECTURE.md", "mermaid")
+    (diagram,) = (each for each in drawings if each.startswith("stateDiagram"))
     drawn = set()
     for source, target, verbs in re.findall(r"(\S+) --> (\S+): (.+)", diagram):
         ends = tuple(None if end == "[*]" else end for end in (source, target))
@@ -77,18 +80,22 @@ def test_the_state_diagram_is_the_code() -> None:
     assert drawn == set(TRANSITIONS)
 
 
-def test_every_module_is_in_the_table_of_layers() -> None:
-    text = (ROOT / "ARCHITECTURE.md").read_text()
-    table = text.partition("## The layers")[2].partition("\n## ")[0]
-    listed = set(re.findall(r"`([\w./]+(?:/|\.py|\.sql))`", table))
-    package = ROOT / "src" / "duework"
-    there = {
-        path.relative_to(package) for path in package.rglob("*") if path.suffix in {".py", ".sql"}
-    }
-    folders = ("cli/", "observe/", "shapes/", "db/migrations/")
+def test_every_room_is_in_the_table_of_rooms_and_no_other() -> None:
+    table = ARCHITECTURE.partition("## The rooms")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `([\w/]+)/` \|", table, re.MULTILINE)
+    folders = {path.parent.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py")}
 
-    modules = {str(path) for path in there if path.name != "__init__.py"}
-    assert {each for each in modules if not each.startswith(folders)} | set(folders) == listed
+    assert set(listed) == folders - {"."}
+    assert len(set(listed)) == len(listed)
+
+
+def test_every_file_that_the_architecture_names_is_there() -> None:
+    named = set(re.findall(r"`([a-z_/]+(?:/|\.py|\.sql))`", ARCHITECTURE))
+
+    assert len(named) > 40
+    assert [
+        each for each in named if not ((PACKAGE / each).exists() or (ROOT / each).exists())
+    ] == []
 
 
 def test_every_error_is_explained() -> None:

@@ -11,8 +11,8 @@ from duework import Quota, Rate, Tick
 from duework.clock import FOREVER
 from duework.kernel import claim as claims
 from duework.kernel import lanes
-from duework.kernel.admission import Gate, Note, P, hear
-from duework.kernel.paces import Pace
+from duework.kernel.paces.admission import PACES, AddressedReport, Gate, apply_reports
+from duework.kernel.paces.pace import Pace
 from tests.support.kernel import OTHER, START, Kernel
 
 ALIGNED = START - START % 900_000
@@ -124,23 +124,23 @@ def test_a_lane_that_was_paused_meanwhile_stays_closed(kernel: Kernel) -> None:
     lane = kernel.read("select id from duework_lane")[0].id
     kernel.run(lambda tx: lanes.pause(tx, "default"))
 
-    kernel.run(lambda tx: tx.bulk(P.lane_waits, [(kernel.now + 5, "page", lane, FOREVER)]))
+    kernel.run(lambda tx: tx.bulk(PACES.lane_waits, [(kernel.now + 5, "page", lane, FOREVER)]))
 
     assert kernel.read("select due from duework_lane")[0].due == FOREVER
 
 
 def test_what_a_pace_hears_is_undone_with_its_transaction(kernel: Kernel) -> None:
     pace = Tick(15, "10s", name="mail")
-    note = Note("mail", pace, "throttled", 60_000)
+    note = AddressedReport("mail", pace, "throttled", 60_000)
 
     def verb(tx: Any) -> None:
-        hear(tx, [note], now=kernel.now)
+        apply_reports(tx, [note], now=kernel.now)
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
         kernel.run(verb)
     assert kernel.read("select * from duework_pace") == []
-    kernel.run(lambda tx: hear(tx, [note, note], now=kernel.now))
+    kernel.run(lambda tx: apply_reports(tx, [note, note], now=kernel.now))
     assert kernel.read("select blocked from duework_pace")[0].blocked == kernel.now + 60_000
 
 

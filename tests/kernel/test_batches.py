@@ -10,13 +10,14 @@ import pytest
 from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.errors import UsageError
-from duework.kernel import batches, jobs
-from duework.kernel.job import DAY, KEEP, Claimed, Ending, Held
+from duework.health.verify import verify
+from duework.kernel import jobs
+from duework.kernel.batches import verbs as batches
+from duework.kernel.job import DAY, KEEP, Claimed, Ending, LockedJob
 from duework.kernel.run import Host, Run
-from duework.kernel.runner import Attempt, Runner
 from duework.kernel.settle import settle
 from duework.kernel.tasks import Definition, Policy, Registry
-from duework.kernel.verify import verify
+from duework.worker.runner import Runner, RunningAttempt
 from tests.support.kernel import LEASE, ME, OTHER, Kernel
 
 COUNTS = "select total, done, failed, cancelled, gone from duework_batch where id = :id"
@@ -48,7 +49,7 @@ def test_what_a_worker_settles_is_one_statement_for_all_members(kernel: Kernel) 
     registry = Registry()
     registry.add(Definition("greet", lambda: None, Policy()))
     runner = Runner(registry, cast("Host", None), ME, lambda: 0.5)
-    attempts = [Attempt(*attempt_of(registry, job)) for job in kernel.claim("greet")]
+    attempts = [RunningAttempt(*attempt_of(registry, job)) for job in kernel.claim("greet")]
 
     endings = [runner.conclude(each, None, None, kernel.now) for each in attempts]
     seen = settled_spied(kernel, endings)
@@ -208,7 +209,7 @@ def test_members_that_expire_or_crash_for_good_are_counted(kernel: Kernel) -> No
     kernel.now += 10
 
     assert kernel.claim("late") == []
-    for _ in range(4):
+    for _ in range(6):
         assert len(kernel.claim("killer")) == 1
         kernel.now += LEASE
         kernel.recover(crashed=True)
@@ -367,7 +368,7 @@ def test_reactions_see_members_like_any_job(kernel: Kernel) -> None:
     kernel.batch("greet", 1)
     seen: list[int | None] = []
 
-    def note(_tx: Tx, row: Held, _ending: Ending) -> None:
+    def note(_tx: Tx, row: LockedJob, _ending: Ending) -> None:
         seen.append(row.batch)
 
     kernel.on_react = note

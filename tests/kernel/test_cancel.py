@@ -8,8 +8,8 @@ import pytest
 
 from duework.db.database import Tx
 from duework.errors import NotFound
-from duework.kernel import claim as claims
 from duework.kernel import jobs
+from duework.kernel import recover as recovery
 from duework.kernel.job import KEEP
 from tests.support.kernel import LEASE, ME, OTHER, Kernel
 
@@ -31,8 +31,8 @@ def test_a_running_job_is_marked_for_its_worker(kernel: Kernel) -> None:
     assert kernel.cancel(job.id, why="stop it") == ["cancelling"]
 
     with kernel.reading() as tx:
-        assert claims.marked(tx, ME) == [(job.id, held.fence, "stop it")]
-        assert claims.marked(tx, OTHER) == []
+        assert recovery.to_cancel(tx, ME) == [(job.id, held.fence, "stop it")]
+        assert recovery.to_cancel(tx, OTHER) == []
     assert kernel.row(job.id).state == "open"
 
 
@@ -55,7 +55,7 @@ def test_a_marked_job_that_still_returns_is_done(kernel: Kernel) -> None:
     kernel.settle(kernel.done(held, result="7"))
 
     row = kernel.row(job.id)
-    assert (row.state, row.result, row.marked) == ("done", "7", None)
+    assert (row.state, row.result, row.cancel_reason) == ("done", "7", None)
 
 
 def test_a_marked_job_whose_worker_died_is_cancelled_and_not_run(kernel: Kernel) -> None:

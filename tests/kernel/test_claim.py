@@ -12,9 +12,9 @@ from duework.clock import FOREVER
 from duework.db.database import NewRow, Tx
 from duework.kernel import claim as claims
 from duework.kernel import jobs, lanes
-from duework.kernel.claim import Want
+from duework.kernel.claim import ClaimRequest
 from duework.kernel.job import Claimed, LaneName, NewJob
-from duework.kernel.lanes import Q
+from duework.kernel.lanes import JOBS
 from tests.support.kernel import LEASE, ME, OTHER, START, Kernel
 
 
@@ -72,7 +72,7 @@ def test_free_slots_are_counted_for_each_pool(kernel: Kernel) -> None:
     kernel.enqueue(*[kernel.new(task) for task in ("quick", "slow", "cut") for _ in range(5)])
     pools = {"quick": "async", "slow": "thread", "cut": "thread"}
 
-    taken = kernel.claim_as(Want(ME, LEASE, pools, {"async": 4, "thread": 2})).jobs
+    taken = kernel.claim_as(ClaimRequest(ME, LEASE, pools, {"async": 4, "thread": 2})).jobs
 
     tasks = [job.task for job in taken]
     assert tasks.count("quick") == 4
@@ -228,6 +228,25 @@ def test_a_job_that_expired_before_its_claim_is_cancelled_and_told_of(kernel: Ke
     assert [(event.job, event.kind) for event in kernel.reacted] == [(late.id, "cancelled")]
 
 
+def test_a_job_that_has_failed_and_expires_before_its_retry_stays_failed_by_its_last_error(
+    kernel: Kernel,
+) -> None:
+    [late] = kernel.enqueue(kernel.new(expires=kernel.now + 1000))
+    for error in ("the first", "the last"):
+        [held] = kernel.claim("greet")
+        kernel.settle(kernel.ending(held, "retry", due=kernel.now + 600, error=error))
+        kernel.now += 600
+
+    assert kernel.claim("greet") == []
+
+    row = kernel.row(late.id)
+    assert (row.state, row.failures, row.worker) == ("failed", 2, None)
+    assert row.error == "the last\nit expired before its next retry"
+    assert [(event.job, event.kind) for event in kernel.reacted] == [(late.id, "failed")]
+    attempts = kernel.read("select outcome, error from duework_attempt order by fence")
+    assert [tuple(each) for each in attempts] == [("retry", "the first"), ("retry", "the last")]
+
+
 def test_a_reaction_that_fails_does_not_keep_an_expired_job_from_ending(kernel: Kernel) -> None:
     [late] = kernel.enqueue(kernel.new(expires=kernel.now))
     kernel.on_react = _raise
@@ -299,21 +318,19 @@ def test_when_nothing_else_is_left_a_job_is_taken_wherever_it_lies(kernel: Kerne
     assert len(taken) == 6
 
 
-def test_what_is_claimed_in_anothers_transaction_starts_while_the_lease_is_young(
-    kernel: Kernel,
-) -> None:
-    kernel.enqueue(kernel.new())
+def test_who_claims_in_anothers_transaction_looks_again_for_the_rest(kernel: Kernel) -> None:
+    [job] = kernel.enqueue(kernel.new())
 
     taken = kernel.claim_as(kernel.want("greet"), along=True)
 
-    assert [job.start_by for job in taken.jobs] == [kernel.now + LEASE * 4 // 5]
+    assert [each.id for each in taken.jobs] == [job.id]
     assert taken.next_due == kernel.now
 
 
 def test_nothing_is_cancelled_in_anothers_transaction(kernel: Kernel) -> None:
     [fresh, late] = kernel.enqueue(kernel.new(), kernel.new(expires=kernel.now))
 
-    with pytest.raises(claims.NotHere):
+    with pytest.raises(claims.NeedsOwnTransaction):
         kernel.claim_as(kernel.want("greet"), along=True)
 
     assert [kernel.row(job.id).state for job in (fresh, late)] == ["open", "open"]
@@ -323,7 +340,10 @@ def test_nothing_is_cancelled_in_anothers_transaction(kernel: Kernel) -> None:
 
 
 def _made(
-    kernel: Kernel, want: Want, *new: NewJob, then: Callable[[Tx, int], object] | None = None
+    kernel: Kernel,
+    want: ClaimRequest,
+    *new: NewJob,
+    then: Callable[[Tx, int], object] | None = None,
 ) -> Claimed | None:
     """What is claimed of the last of these jobs by the transaction that makes it."""
 
@@ -352,26 +372,24 @@ def test_a_job_that_was_just_made_is_claimed_as_any_other(kernel: Kernel) -> Non
     assert kernel.claim("greet", worker=OTHER) == []
     kernel.enqueue(new)
     [usual] = kernel.claim("greet")
-    same = {"id": usual.id, "checksum": usual.checksum, "start_by": usual.start_by}
-    assert msgspec.structs.replace(made, **same) == usual
-    assert kernel.now + LEASE / 2 < made.start_by < kernel.now + LEASE, "somebody else claimed it"
+    assert msgspec.structs.replace(made, id=usual.id, checksum=usual.checksum) == usual
 
 
 @pytest.mark.parametrize(
     "want",
     [
-        Want(ME, LEASE, {"other": "async"}, {"async": 9}),
-        Want(ME, LEASE, {"greet": "async"}, {"async": 0, "thread": 9}),
-        Want(ME, LEASE, {"greet": "async"}, {"async": 9}, queues=frozenset({"mail"})),
-        Want(ME, LEASE, {"greet": "async"}, {"async": 9}, queue_limits={"default": 9}),
-        Want(ME, LEASE, {"greet": "async"}, {"async": 9}, task_limits={"greet": 9}),
-        Want(ME, LEASE, {"greet": "async"}, {"async": 9}, paces=({"greet": ()}, {})),
-        Want(ME, LEASE, {"greet": "async"}, {"async": 9}, paces=({}, {"default": ()})),
+        ClaimRequest(ME, LEASE, {"other": "async"}, {"async": 9}),
+        ClaimRequest(ME, LEASE, {"greet": "async"}, {"async": 0, "thread": 9}),
+        ClaimRequest(ME, LEASE, {"greet": "async"}, {"async": 9}, queues=frozenset({"mail"})),
+        ClaimRequest(ME, LEASE, {"greet": "async"}, {"async": 9}, queue_limits={"default": 9}),
+        ClaimRequest(ME, LEASE, {"greet": "async"}, {"async": 9}, task_limits={"greet": 9}),
+        ClaimRequest(ME, LEASE, {"greet": "async"}, {"async": 9}, paces=({"greet": ()}, {})),
+        ClaimRequest(ME, LEASE, {"greet": "async"}, {"async": 9}, paces=({}, {"default": ()})),
     ],
     ids=["unknown", "no slot", "other queues", "queue limit", "task limit", "pace", "queue pace"],
 )
 def test_where_more_than_a_slot_decides_a_job_is_not_claimed_as_it_is_made(
-    kernel: Kernel, want: Want
+    kernel: Kernel, want: ClaimRequest
 ) -> None:
     assert _made(kernel, want, kernel.new()) is None
     assert len(kernel.claim("greet")) == 1
@@ -458,5 +476,5 @@ def test_what_cannot_run_now_is_not_claimed_as_it_is_made(kernel: Kernel, but: s
 
 
 def test_a_new_row_has_the_columns_of_its_insert() -> None:
-    for statement in (Q.insert_one, Q.insert, Q.insert_keyed):
+    for statement in (JOBS.insert_one, JOBS.insert, JOBS.insert_keyed):
         assert statement.names == NewRow._fields

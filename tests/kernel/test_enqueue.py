@@ -12,10 +12,10 @@ from duework.clock import FOREVER
 from duework.codec import checksum
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
-from duework.kernel import jobs, lanes, liveness
-from duework.kernel.claim import Want, claimed_for
+from duework.kernel import jobs, lanes, processes
+from duework.kernel.claim import ClaimRequest, claimed_for
 from duework.kernel.job import Claimed, Ending, NewJob
-from duework.kernel.lanes import Q
+from duework.kernel.lanes import JOBS
 from tests.support.kernel import ME, OTHER, START, Kernel
 
 DAY = 86_400_000
@@ -437,8 +437,8 @@ def test_many_large_payloads_are_written_by_several_statements(kernel: Kernel) -
 def claimed(kernel: Kernel, job: NewJob, *, known: bool = True) -> Claimed | None:
     def verb(tx: Tx) -> Claimed | None:
         if known:
-            me = liveness.this_process(ME, kernel.now)
-            tx.query(Q.worker_is, asdict(me))
+            me = processes.this_process(ME, kernel.now)
+            tx.query(JOBS.worker_is, asdict(me))
         ids: Any = kernel.ids
         more = {"lease_ms": 15_000, "ids": ids, "lanes": kernel.lanes, "now": kernel.now}
         return jobs.enqueue_claimed(tx, job, ME, **more)
@@ -456,6 +456,14 @@ def test_a_job_can_be_held_from_the_start(kernel: Kernel) -> None:
     assert (row.due, row.at) == (kernel.now + 15_000, kernel.now)
     assert (job.fence, job.payload, job.checksum) == (1, '{"n":1}', row.checksum)
     assert kernel.claim("greet") == []
+
+
+def test_it_starts_while_somebody_can_still_extend_its_lease(kernel: Kernel) -> None:
+    """Its worker extends what it knows of three times per lease, and knows of this later."""
+    job = claimed(kernel, kernel.new())
+
+    assert job is not None
+    assert job.start_by + 15_000 / 3 < kernel.row(job.id).due
 
 
 def test_it_is_settled_like_any_other(kernel: Kernel) -> None:
@@ -513,7 +521,7 @@ def test_only_what_was_made_for_a_worker_is_found_for_it(kernel: Kernel) -> None
     [taken] = kernel.claim("greet")
     assert mine is not None
     assert taken.id == free.id
-    want = Want(ME, 15_000, {"greet": "async"}, {"async": 1})
+    want = ClaimRequest(ME, 15_000, {"greet": "async"}, {"async": 1})
 
     def find(tx: Tx, worker: int = ME) -> list[Claimed]:
         return claimed_for(tx, replace(want, worker=worker), [mine.id, 99], kernel.lanes)

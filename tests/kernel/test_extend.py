@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.kernel import LEASE, OTHER, Kernel
+from duework.kernel.recover import extend
+from tests.support.kernel import LEASE, ME, OTHER, Kernel
 
 
 def test_extending_moves_the_end_of_the_lease(kernel: Kernel) -> None:
@@ -49,6 +50,22 @@ def test_a_lease_taken_by_the_same_worker_again_is_another_lease(kernel: Kernel)
     kernel.claim("greet")
 
     assert kernel.extend(first) == [first.id]
+
+
+def test_of_two_leases_of_one_job_the_old_one_is_named_and_the_new_one_extended(
+    kernel: Kernel,
+) -> None:
+    kernel.enqueue(kernel.new())
+    [first] = kernel.claim("greet")
+    kernel.settle(kernel.ending(first, "released"))
+    [second] = kernel.claim("greet")
+    leases = [(each.id, each.fence) for each in (first, second)]
+
+    kernel.now += 100
+    gone = kernel.run(lambda tx: extend(tx, leases, worker=ME, until=kernel.now + LEASE))
+
+    assert gone == leases[:1]
+    assert kernel.row(second.id).due == kernel.now + LEASE
 
 
 def test_a_settled_job_cannot_be_extended(kernel: Kernel) -> None:

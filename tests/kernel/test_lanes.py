@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from duework.clock import FOREVER
+from duework.db.database import Tx
 from duework.kernel import lanes
+from duework.kernel.claim import claim
+from duework.kernel.job import ALONE, Claimed
 from tests.support.kernel import LEASE, ME, OTHER, Kernel
 
 
@@ -126,6 +133,31 @@ def test_the_concurrency_of_a_queue_is_counted_over_its_tasks_and_workers(kernel
     assert taken.count("other") == 1
 
 
+@pytest.mark.parametrize("limit", [{"task_limits": {"greet": 1}}, {"queue_limits": {"mail": 1}}])
+def test_two_claims_at_once_do_not_exceed_a_limit_together(
+    kernel: Kernel, limit: dict[str, Any]
+) -> None:
+    """Each would count what is leased before it sees the other's leases; they are of two lanes."""
+    kernel.enqueue(*[kernel.new(queue="mail", priority=number) for number in (1, 2)])
+    theirs: list[Claimed] = []
+    with Kernel(kernel.database.url) as other:
+        there = threading.Thread(
+            target=lambda: theirs.extend(other.claim("greet", worker=OTHER, **limit))
+        )
+
+        def mine(tx: Tx) -> list[Claimed]:
+            want = kernel.want("greet", **limit)
+            taken = claim(tx, want, now=kernel.now, lanes=kernel.lanes, react=kernel.react)
+            there.start()
+            there.join(0.3)
+            return taken.jobs
+
+        taken = kernel.run(mine)
+        there.join(10)
+
+    assert (len(taken), theirs) == (1, [])
+
+
 def test_a_full_task_does_not_keep_others_from_running(kernel: Kernel) -> None:
     kernel.enqueue(*[kernel.new("full") for _ in range(5)], kernel.new("greet"))
 
@@ -146,21 +178,23 @@ def test_a_lease_that_was_written_off_frees_its_place(kernel: Kernel) -> None:
 
 def test_suspects_run_one_at_a_time(kernel: Kernel) -> None:
     kernel.enqueue(*[kernel.new() for _ in range(3)])
-    kernel.claim("greet", worker=OTHER)
-    kernel.recover(dead=[OTHER])
+    for _ in range(3):
+        kernel.claim("greet", worker=OTHER)
+        kernel.recover(dead=[OTHER])
     kernel.enqueue(kernel.new())
 
     taken = kernel.claim("greet")
 
-    assert sorted(each.alone for each in taken) == [False, True]
+    assert sorted(each.alone for each in taken) == [0, ALONE]
     assert kernel.claim("greet", alone=0) == []
 
 
 def test_suspects_that_have_processes_of_their_own_run_beside_each_other(kernel: Kernel) -> None:
     kernel.enqueue(*[kernel.new() for _ in range(5)])
-    kernel.claim("greet", worker=OTHER)
-    kernel.recover(dead=[OTHER])
-    want = kernel.want("greet", apart=frozenset({"greet"}), alone=0)
+    for _ in range(2):
+        kernel.claim("greet", worker=OTHER)
+        kernel.recover(dead=[OTHER])
+    want = replace(kernel.want("greet", alone=0), pools={"greet": "process"})
     slots = {"async": 100, "process": 2}
 
     taken = kernel.claim_as(replace(want, free=slots))

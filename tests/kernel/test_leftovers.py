@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duework.clock import FOREVER
-from duework.kernel.verify import verify
+from duework.health.verify import verify
 from tests.support.kernel import Kernel
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from duework.kernel.admission import forget
-from duework.kernel.engine import prune_round
 from duework.kernel.job import DAY
 from duework.kernel.jobs import CHUNK
+from duework.kernel.paces.admission import forget
+from duework.kernel.pruning import prune_round
 from duework.testing import Harness
 from tests.support.kernel import Kernel
 

@@ -9,8 +9,10 @@ import pytest
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
+from duework.db.queries import Statement
 from duework.errors import DatabaseError
 from duework.kernel import settle as settling
+from duework.kernel.error_text import ERROR_LIMIT
 from duework.kernel.job import Claimed, Ending
 from tests.support.kernel import LEASE, ME, OTHER, Kernel
 
@@ -296,6 +298,54 @@ def test_effects_that_take_too_long_fail_their_attempt_and_no_other(
     assert texts(notes) == ["quick"]
 
 
+def test_effects_that_were_slow_once_are_not_at_fault(
+    notes: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the process had stood still in the middle of its settle."""
+    monkeypatch.setattr(settling, "EFFECT_LIMIT_MS", 500)
+    held = claimed(notes, 3)
+    fails = falling_to("failed", keep=None)
+    pauses = {each.id: 0.6 for each in held}
+
+    def stands_still(job: int) -> None:
+        time.sleep(pauses.pop(job, 0))
+
+    notes.on_react = lambda _, row, __: stands_still(row.id)
+    effects = (note("a"), lambda _: stands_still(held[0].id), note("b"))
+
+    answers = notes.settle(
+        fails(notes.done(held[0], effects=effects)),
+        fails(notes.done(held[1], effects=(note("c"),), watched=True)),
+        fails(notes.done(held[2], effects=(note("d"),))),
+    )
+
+    assert [each and each.kind for each in answers] == ["done"] * 3
+    assert [notes.row(each.id).state for each in held] == ["done"] * 3
+    assert texts(notes) == ["a", "b", "c", "d"]
+
+
+def test_statements_of_the_kernel_have_no_part_in_the_limit(
+    notes: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settling, "EFFECT_LIMIT_MS", 50)
+    [held] = claimed(notes)
+    lanes = "with recursive c(n) as (select 1 union all select n + 1 from c where n < 400000)"
+    slow = f"{lanes} select count(*) from c"
+    statement = Statement("slow", slow, slow, ())
+    took: list[float] = []
+
+    def wait(tx: Tx) -> None:
+        began = time.monotonic()
+        while time.monotonic() - began < 0.1:
+            tx.query(statement, {})
+        took.append(time.monotonic() - began)
+
+    fails = falling_to("failed", keep=None)
+    notes.settle(fails(notes.done(held, effects=(note("a"), wait, note("b")))))
+
+    assert (notes.row(held.id).state, len(took), texts(notes)) == ("done", 1, ["a", "b"])
+
+
 def test_effects_have_two_seconds() -> None:
     assert settling.EFFECT_LIMIT_MS == 2000
 
@@ -411,7 +461,7 @@ def test_error_texts_are_bounded_in_the_row_and_in_the_history(kernel: Kernel) -
 
     stored = str(kernel.row(held.id).error)
     [line] = kernel.read("select error from duework_attempt")
-    assert len(stored) == len(line.error) == settling.ERROR_LIMIT
+    assert len(stored) == len(line.error) == ERROR_LIMIT
     assert stored.endswith("…")
 
 

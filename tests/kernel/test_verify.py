@@ -8,7 +8,7 @@ import pytest
 
 from duework.clock import FOREVER
 from duework.codec import checksum
-from duework.kernel.verify import INVARIANTS, Finding, verify
+from duework.health.verify import INVARIANTS, Finding, verify
 from tests.support.kernel import ME, Kernel
 
 HELD, DONE, RETRYING, KEYED, HEAD, PARKED, BEFORE, AFTER = range(1, 9)
@@ -87,10 +87,13 @@ PLANTED: dict[str, Sequence[str]] = {
             select 999, lane, task, key, due, at, payload, {checksum(999, "tick", "{}")}, 'done', 1
             from duework_job where id = {SLOT}"""
     ],
-    "delivery_moves": ["update duework_delivery set child = 0, job = 0 where state = 'sending'"],
-    "delivery_was_marked": ["update duework_delivery set marked = null where state = 'sent'"],
+    # Its delivery is still open, and would look after it only much later.
+    "delivery_moves": ["update duework_delivery set child = 0 where state = 'sending'"],
+    "delivery_was_started": [
+        "update duework_delivery set send_started = null where state = 'sent'"
+    ],
     "message_moves": ["update duework_outbox set job = 0 where state = 'queued'"],
-    "message_was_marked": ["update duework_outbox set submits = 0 where state = 'sent'"],
+    "message_was_submitted": ["update duework_outbox set submits = 0 where state = 'sent'"],
     "message_has_handle": [
         "update duework_outbox set state = 'sending', settled = null where state = 'sent'",
     ],
@@ -152,7 +155,7 @@ def healthy(kernel: Kernel) -> Kernel:
         )
         tx.write(
             "insert into duework_delivery"
-            " (job, channel, key, payload, state, child, sends, marked, settled, due)"
+            " (job, channel, key, payload, state, child, sends, send_started, settled, due)"
             " values (:job, :channel, 'k', '{}', :state, :child, 1, 1, :settled, 0)",
             rows=[
                 {"job": HELD, "channel": "a", "state": "sending", "child": KEYED, "settled": None},
@@ -227,8 +230,8 @@ def test_a_planted_violation_is_found(healthy: Kernel, name: str) -> None:
 def test_only_the_newest_payloads_are_compared_unless_all_are_asked_for(
     kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("duework.kernel.verify.SAMPLED_PAYLOADS", 2)
-    monkeypatch.setattr("duework.kernel.verify.BOUND", 2)
+    monkeypatch.setattr("duework.health.verify.SAMPLED_PAYLOADS", 2)
+    monkeypatch.setattr("duework.health.verify.BOUND", 2)
     kernel.enqueue(*(kernel.new() for _ in range(5)))
     plant(kernel, ["update duework_job set payload = '[1]' where id = 1"])
 

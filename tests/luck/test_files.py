@@ -18,7 +18,7 @@ import apsw
 import pytest
 
 from duework import App, Error, Gone, Job, SchemaMismatch, Unavailable, UsageError
-from duework.db import files, reserve
+from duework.db.sqlite import files, reserve
 from duework.kernel.facts import JobSettled, Parked, Resumed
 from tests.support.working import eventually, working
 

@@ -149,6 +149,23 @@ def test_a_database_that_was_never_migrated_says_so_through_it(app: App, path: P
     connection.close()
 
 
+def test_a_database_that_is_newer_is_refused_through_it(app: App, path: Path) -> None:
+    migrated = App(f"sqlite:///{path}")
+    with migrated.transaction() as tx:
+        tx.write(
+            "insert into duework_migration (part, number, name, compatible)"
+            " values ('duework', 999, 'later', 999)"
+        )
+    migrated.close()
+    connection = sqlite3.connect(path)
+
+    with pytest.raises(SchemaMismatch, match="upgrade duework"):
+        define(app).using(connection=connection).enqueue("ada")
+
+    assert connection.execute("select count(*) from duework_job").fetchone() == (0,)
+    connection.close()
+
+
 def test_its_connection_is_refused_once_the_app_has_opened_the_file(
     app: App, path: Path, tmp_path: Path
 ) -> None:

@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 from duework import App, Error, Run, Unavailable
-from duework.db.postgres import AT_ONCE_SECONDS
-from duework.kernel.facts import JobSettled, LeaseWasLost, Parked, Resumed
+from duework.db.postgres import tx as postgres_tx
+from duework.db.postgres.database import AT_ONCE_SECONDS
+from duework.kernel.facts import JobBlocked, JobSettled, LeaseWasLost, Parked, Resumed
 from tests.support.postgres import Server
 from tests.support.proxy import proxy
 from tests.support.working import eventually, working
@@ -164,6 +165,64 @@ def test_a_lock_that_somebody_keeps_is_a_typed_error(
     assert greet.enqueue("after")
     assert len(app.jobs(task="greet")) == 2
     app.close()
+
+
+@pytest.fixture
+def counted(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[App, Any, list[int]]]:
+    """A task with no retries that adds to a row of the user's own, and which rows it was run for."""
+    monkeypatch.setattr(postgres_tx, "LOCK_MS", 200)
+    app, ran = App(url), list[int]()
+    with app.transaction() as tx:
+        tx.write("create table counter (id bigint primary key, n bigint not null)")
+        tx.write("insert into counter values (1, 0), (2, 0)")
+
+    @app.task
+    async def add(run: Run, row: int) -> None:
+        ran.append(row)
+        run.write("update counter set n = n + 1 where id = :row", row=row)
+
+    yield app, add, ran
+    app.close()
+
+
+def counts(app: App) -> list[int]:
+    return [row.n for row in app.read("select n from counter order by id")]
+
+
+def test_a_job_that_writes_to_a_locked_row_is_settled_once_it_is_free_and_holds_up_no_other(
+    url: str, counted: tuple[App, Any, list[int]]
+) -> None:
+    app, add, ran = counted
+    with psycopg.connect(url) as holder, working(app) as running:
+        holder.execute("select * from counter where id = 1 for update")
+        waits = add.enqueue(1)
+        eventually(lambda: running.told(JobBlocked))
+        others = [add.enqueue(2) for _ in range(3)]
+        eventually(lambda: all(each.refresh().state == "done" for each in others))
+        assert waits.refresh().phase == "running"
+
+        holder.rollback()
+
+        eventually(lambda: waits.refresh().state == "done")
+        assert [fact.job for fact in running.told(JobBlocked)] == [waits.id]
+    assert (counts(app), ran) == ([1, 3], [1, 2, 2, 2])
+
+
+def test_a_worker_that_stops_hands_back_what_it_could_not_settle(
+    url: str, counted: tuple[App, Any, list[int]]
+) -> None:
+    app, add, ran = counted
+    with psycopg.connect(url) as holder:
+        holder.execute("select * from counter where id = 1 for update")
+        with working(app) as running:
+            job = add.enqueue(1)
+            eventually(lambda: running.told(JobBlocked))
+        found = job.refresh()
+        assert (found.phase, found.failures) == ("ready", 0)
+    with working(app):
+        eventually(lambda: job.refresh().state == "done")
+
+    assert (counts(app), ran) == ([1, 0], [1, 1])
 
 
 @pytest.mark.parametrize("trouble", ["partition", "freeze"])

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from duework import App, DatabaseError, InvalidArguments
+from duework import App, DatabaseError, InvalidArguments, SecretsError, UsageError
 from duework.codec import checksum
 from duework.kernel.facts import Fact, UnknownTask
-from duework.kernel.worker import Worker
 from duework.testing import Harness
+from duework.worker.worker import Worker
 from tests.support.kernel import Kernel
 
 
@@ -189,12 +189,12 @@ def test_a_payload_that_cannot_be_run_fails_its_job_and_no_other(
 
     failed = bad.refresh()
     assert failed.state == "failed"
-    assert failed.fence == 1, "there is no sense in trying again"
+    assert failed.failures == 1, "it was left to other versions, and never run"
     assert failed.error
     assert len(failed.error) <= 4000
     assert sorted(greeted) == ["ada", "joe"]
     assert sorted(reactions) == [(first.id, "done"), (bad.id, "failed"), (last.id, "done")]
-    assert [attempt.outcome for attempt in bad.attempts()] == ["failed"]
+    assert [attempt.outcome for attempt in bad.attempts()] == ["misfit"] * 12 + ["failed"]
 
 
 def test_a_flipped_bit_is_found_by_the_checksum_before_it_is_run(harness: Harness) -> None:
@@ -404,6 +404,21 @@ PLANTED = {
            values ('t', 'k{n}', {n}, 1)""",
         "holder = {n}",
     ),
+    "duework_secret": (
+        """insert into duework_secret (name, key, sealed, updated)
+           select 's{n}', key, sealed, 1 from duework_secret where name = 'seed'""",
+        "name = 's{n}'",
+    ),
+    "duework_token": (
+        """insert into duework_token (hash, kind, name, scope, created)
+           values ('h{n}', 'token', 't{n}', 'read', {n})""",
+        "created = {n}",
+    ),
+    "duework_audit": (
+        """insert into duework_audit (id, at, who, what, target, why, outcome)
+           values ({n}, 1, 'w', 'w', 't', '', 'done')""",
+        "id = {n}",
+    ),
     "duework_migration": (
         """insert into duework_migration (part, number, name, compatible)
            values ('{n}', 1, 'n', 1)""",
@@ -416,6 +431,7 @@ def infest(harness: Harness, greet: Any, hostile: list[str]) -> set[tuple[str, s
     """Write each text into each column; which columns took at least one."""
     number, taken, found = 10_000, set(), columns(harness.app)
     with harness.app.transaction() as tx:
+        tx.seal("seed", "planted")
         for (table, column), text in itertools.product(found, hostile):
             number += 1
             if table == "duework_job":
@@ -449,6 +465,7 @@ def test_hostile_texts_in_every_column_do_nothing(
     states = ("job", "chain", "page", "schedule", "delivery", "outbox")
     closed = {(f"duework_{each}", "state") for each in states}
     closed |= {("duework_schedule", each) for each in ("kind", "missed", "overlap")}
+    closed |= {("duework_token", each) for each in ("kind", "scope")}
     assert set(columns(app)) - taken == closed
     left = app.read(
         "select count(*) as n from duework_job where state = 'open' and due <= :now",
@@ -461,6 +478,9 @@ def test_hostile_texts_in_every_column_do_nothing(
                 getattr(job, name)
     assert app.batches(limit=5)
     assert app.schedules()
+    for each in app.secrets.names():
+        with suppress(SecretsError, UsageError):
+            assert app.secrets.open(each) == "planted"
     for chain in app.chains(limit=1000):
         for name in ("cursor", "counts", "arguments", "percent"):
             with suppress(InvalidArguments):
@@ -479,7 +499,7 @@ def test_hostile_texts_as_payloads_with_a_valid_checksum_only_fail_their_jobs(
         victims.append(job)
     greet.enqueue("good")
 
-    harness.drain()
+    harness.advance("2h")
 
     assert not canary.exists()
     assert seen == ["good"]

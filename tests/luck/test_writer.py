@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from duework import App, DatabaseError, Run, UsageError
-from duework.db import writer as writer_module
 from duework.db.database import Tx
 from duework.db.queries import script
 from duework.db.urls import open_database
-from duework.db.writer import Writer
-from duework.kernel.alarm import Alarm
+from duework.db.writer import writer as writer_module
+from duework.db.writer.writer import Writer
 from duework.testing import Harness
+from duework.worker.wake.wakeups import Wakeups
 from tests.support.groups import in_one_group
 from tests.support.kernel import Kernel
 
@@ -345,7 +345,7 @@ def test_the_look_at_the_file_goes_on_after_an_error_nobody_expected() -> None:
 
     told: list[Any] = []
     rung = asyncio.Event()
-    engine: Any = SimpleNamespace(database=Breaks(), bell=None)
+    engine: Any = SimpleNamespace(database=Breaks(), doorbell=None)
 
     def ring() -> None:
         if len(looks) > 2:
@@ -355,7 +355,7 @@ def test_the_look_at_the_file_goes_on_after_an_error_nobody_expected() -> None:
         asyncio.get_running_loop().set_exception_handler(
             lambda _loop, context: told.append(context["exception"])
         )
-        alarm = Alarm(engine, 1, ring, lambda _: None, lambda _: None)
+        alarm = Wakeups(engine, 1, ring, lambda _: None, lambda _: None)
         alarm.start()
         await asyncio.wait_for(rung.wait(), 10)
         alarm.close()

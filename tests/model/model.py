@@ -12,13 +12,24 @@ from typing import Any
 from msgspec import structs
 
 from duework.clock import FOREVER
-from duework.kernel.job import DAY, KEEP, POISON, LaneName, NewJob
+from duework.kernel.claim import EXPIRED, EXPIRED_AFTER_FAILING
+from duework.kernel.job import DAY, KEEP, POISON, SUSPECTS, LaneName, NewJob
 
 Row = dict[str, Any]
 SECOND = 1000
 COLUMNS = (
     *("lane", "task", "key", "state", "due", "at", "fence", "worker", "failures", "crashes"),
-    *("payload", "result", "error", "expires", "serial", "after", "again", "marked", "settled"),
+    *(
+        "payload",
+        "result",
+        "error",
+        "expires",
+        "serial",
+        "after",
+        "again",
+        "cancel_reason",
+        "settled",
+    ),
 )
 
 
@@ -70,7 +81,7 @@ class Model:
             return "enqueue"
         if verb == "retry":
             return "revive"
-        if verb == "claim" and new is not None and new["state"] == "cancelled":
+        if verb == "claim" and new is not None and new["state"] in {"cancelled", "failed"}:
             return "settle" if old is not None and old["fence"] < new["fence"] else "cancel"
         if verb in {"settle", "recover", "claim"} and new and old and old["worker"] is None:
             # Released, or cancelled with the job that it waited for.
@@ -221,20 +232,21 @@ class Model:
     # --- claim, extend, recover
 
     def claim(self, worker: int, tasks: set[str], free: int, limits: dict[str, int]) -> Any:
-        taken, alone, full, short = [], 1, False, set()
+        taken, alone, full, short = [], SUSPECTS, False, set()
         room = {
             task: limit
             - sum(1 for row in self.jobs.values() if row["worker"] and row["task"] == task)
             for task, limit in limits.items()
         }
-        ready = {n: (-n[2], self._head(n), self.lanes[n]["id"]) for n in self._ready(tasks)}
+        ready = {n: (-n[2], -n[3], self._head(n), self.lanes[n]["id"]) for n in self._ready(tasks)}
         for name in sorted(ready, key=ready.__getitem__):
-            wanted = min(free, alone if name[3] else free, room.get(name[1], free))
+            places = (0, 1, SUSPECTS)[name[3]]
+            wanted = min(free, alone // places if places else free, room.get(name[1], free))
             due = sorted(
                 (row["due"], job) for job, row in self.jobs.items() if self._open(row, name)
             )
             found = [job for when, job in due if when <= self.now][: max(0, wanted)]
-            free, alone = free - len(found), alone - len(found) * name[3]
+            free, alone = free - len(found), alone - len(found) * places
             room = {task: left - len(found) * (task == name[1]) for task, left in room.items()}
             for job in found:
                 row = self.jobs[job]
@@ -244,7 +256,10 @@ class Model:
             short |= {name} if len(found) < wanted else set()
         late = [j for _, j in taken if (self.jobs[j]["expires"] or FOREVER) <= self.now]
         for job in sorted(late):
-            self._end(job, "cancelled", error="it expired before it could start", keep=KEEP)
+            if self.jobs[job]["failures"]:
+                self._end(job, "failed", error=EXPIRED_AFTER_FAILING, keep=None, tried=False)
+            else:
+                self._end(job, "cancelled", error=EXPIRED, keep=KEEP)
         self._count()
         heads = [
             max(head, lane["due"])
@@ -256,8 +271,8 @@ class Model:
         leases = [end if end > self.now else self.now + 100 for end in sorted(ends)[:1]]
         later = min([when for when in heads if when > self.now] + leases, default=FOREVER)
         # Where slots or limits ran out, it is their end that says when to look again; and where a
-        # lane is still due because a job that came too late made room, the claim asks for more.
-        full = full or bool(short & set(self._ready(tasks)))
+        # job that came too late made room, the claim asks for more.
+        full = full or bool(late) or bool(short & set(self._ready(tasks)))
         return [
             (j, self.jobs[j]["fence"]) for _, j in taken if j not in late
         ], None if full else later
@@ -279,11 +294,11 @@ class Model:
             and max(head, lane["due"]) <= self.now
         ]
 
-    def extend(self, leases: list[tuple[int, int]], worker: int) -> list[int]:
+    def extend(self, leases: list[tuple[int, int]], worker: int) -> list[tuple[int, int]]:
         for job, fence in leases:
             if self._ours(job, fence, worker):
                 self.jobs[job]["due"] = self.now + self.lease
-        return [job for job, fence in leases if not self._ours(job, fence, worker)]
+        return [lease for lease in leases if not self._ours(*lease, worker)]
 
     def _ours(self, job: int, fence: int, worker: int) -> bool:
         row = self.jobs.get(job)
@@ -295,13 +310,25 @@ class Model:
             for j, row in self.jobs.items()
             if row["worker"] and (row["worker"] in dead or (take_over and row["due"] <= self.now))
         }
-        ended = []
+        kind = "crashed" if crashed else "lost"
+        why = "its worker died while it ran" if crashed else "its worker lost the lease"
+        again = {job for job in over if self._crashed_before(job)}
+        charges = {}
+        for job in over:
+            known = {other for other in again if self._worker(other) == self._worker(job)}
+            charges[job] = (self.jobs[job]["lane"][3] == 2 and known <= {job}, job in again)
         for job in sorted(over):
-            gone = crashed
-            why = "its worker died while it ran" if gone else "its worker lost the lease"
-            self._end(job, "crashed" if gone else "lost", error=why, keep=None)
-            ended.append((job, "crashed" if gone else "lost"))
-        return ended
+            self._end(job, kind, error=why, keep=None, charge=charges[job])
+        return [(job, kind) for job in sorted(over)]
+
+    def _worker(self, job: int) -> int:
+        return int(self.jobs[job]["worker"])
+
+    def _crashed_before(self, job: int) -> bool:
+        """Whether its last attempt that had begun crashed."""
+        ends = [end[0] for (of, _), end in sorted(self.attempts.items()) if of == job]
+        begun = [outcome for outcome in ends if outcome != "lost"]
+        return bool(begun) and begun[-1].startswith("crashed")
 
     # --- settle
 
@@ -316,15 +343,21 @@ class Model:
                 twice = e["plain"] and row["state"] == "done" and row["fence"] == e["fence"]
                 answers[e["id"]] = "done" if twice else None
             elif e["broken"]:
-                answers[e["id"]] = "failed"
-                self._end(e["id"], "failed", error="an effect failed", watched=False, keep=1000)
+                more = {"error": "an effect failed", "watched": False, "keep": 1000}
+                answers[e["id"]] = self._end(e["id"], "failed", **more)
             else:
-                answers[e["id"]] = e["kind"]
                 more = {name: e[name] for name in ("due", "result", "error", "keep", "watched")}
-                self._end(e["id"], e["kind"], **more)
+                answers[e["id"]] = self._end(e["id"], e["kind"], **more)
         return [answers[e["id"]] for e in endings]
 
-    def _end(
+    def _record(self, job: int, kind: str, error: str | None, *, alone: bool) -> str | None:
+        if kind in {"retry", "misfit", "failed", "crashed", "lost"}:
+            row = self.jobs[job]
+            outcome = "crashed alone" if kind == "crashed" and alone else kind
+            self.attempts[job, row["fence"]] = (outcome, row["worker"], None, self.now, error)
+        return error
+
+    def _end(  # noqa: PLR0913 - as many as an ending has
         self,
         job: int,
         kind: str,
@@ -334,43 +367,67 @@ class Model:
         error: str | None = None,
         keep: int | None = KEEP,
         watched: bool = True,
-    ) -> None:
+        charge: tuple[bool, bool] = (False, False),
+        tried: bool = True,
+    ) -> str:
+        """`charge` says of a crash whether it counts, and whether it came after another one."""
         row = self.jobs[job]
-        if row["marked"] is not None and kind != "done":
-            kind, error, keep = "cancelled", row["marked"], KEEP
+        if row["cancel_reason"] is not None and kind != "done":
+            kind, error, keep = "cancelled", row["cancel_reason"], KEEP
+        if kind == "misfit":
+            kind, due, error = self._misfit(job, error)
         parked = row["worker"] is None and row["due"] == FOREVER
-        if kind in {"retry", "failed", "crashed", "lost"}:
-            outcome = "crashed alone" if kind == "crashed" and row["lane"][3] else kind
-            self.attempts[job, row["fence"]] = (outcome, row["worker"], None, self.now, error)
+        error = (
+            self._record(job, kind, error, alone=charge[0]) if tried else f"{row['error']}\n{error}"
+        )
         if kind not in {"snooze", "released", "lost"}:
             row["error"] = None if kind == "done" else error
         row["result"] = result if kind == "done" else row["result"]
-        row["failures"] += kind in {"retry", "failed"}
-        row["due"] = due if kind in {"retry", "snooze"} else self.now
+        row["failures"] += tried and kind in {"retry", "failed"}
+        row["due"] = due if kind in {"retry", "misfit", "snooze"} else self.now
         state = kind if kind in {"done", "failed", "cancelled"} else "open"
-        final = state = self._crash(row) if kind == "crashed" else state
+        final = state = self._crash(row, *charge) if kind == "crashed" else state
+        if kind in {"retry", "snooze"}:
+            self._clear(row)
         if state != "open" and row["again"] is not None:
             state = "open"
-            row |= {"due": self.now, "failures": 0, "crashes": 0, "payload": row["again"]}
+            row |= {"due": self.now, "failures": 0, "payload": row["again"]}
+            self._clear(row)
         elif state != "open":
             row |= {"settled": self.now, "due": FOREVER if keep is None else self.now + keep}
         if final != "open":
             row["again"] = None
-        row |= {"state": state, "worker": None, "marked": None}
+        row |= {"state": state, "worker": None, "cancel_reason": None}
         if watched and final != "open":
             self.events.append((job, final))
         if state != "open":
             self._follow(job, keep, parked=parked)
+        return kind
 
-    def _crash(self, row: Row) -> str:
-        alone = row["lane"][3]
+    def _misfit(self, job: int, error: str | None) -> tuple[str, int, str]:
+        """Twelve times in a row it is put off."""
+        fence, before = self.jobs[job]["fence"], 0
+        while self.attempts.get((job, fence - before - 1), ("",))[0] == "misfit" and before < 12:
+            before += 1
+        if before == 12:
+            tries = "no worker that it fits has taken it in 13 tries over an hour"
+            return "failed", 0, f"{error}; {tries}"
+        return "misfit", self.now + min(5 * SECOND * 2**before, 600 * SECOND), error or ""
+
+    def _crash(self, row: Row, alone: bool, again: bool) -> str:
         row["crashes"] += alone
-        if alone and row["crashes"] >= POISON:
+        if row["crashes"] >= POISON:
             return "failed"
-        row["due"] += SECOND * 2 ** (row["crashes"] - 1) if alone else 0
-        row["lane"] = (*row["lane"][:3], 1)
-        self._lane(row["lane"])
+        level = row["lane"][3]
+        row["due"] += SECOND * 2 ** max(0, row["crashes"] - 1) if level == 2 else 0
+        if again:
+            row["lane"] = (*row["lane"][:3], min(level + 1, 2))
+            self._lane(row["lane"])
         return "open"
+
+    def _clear(self, row: Row) -> None:
+        """It has ended by itself: it is no suspect any more."""
+        row |= {"crashes": 0, "lane": (*row["lane"][:3], 0)}
 
     def _follow(self, job: int, keep: int | None, *, parked: bool) -> None:
         """What a settled job means to others, and whether its row is kept."""
@@ -428,7 +485,7 @@ class Model:
             if row["state"] != "open":
                 answers.append(row["state"])
             elif row["worker"] is not None:
-                row |= {"marked": why, "again": None}
+                row |= {"cancel_reason": why, "again": None}
                 answers.append("cancelling")
             else:
                 self._end(job, "cancelled", error=why)

@@ -27,8 +27,8 @@ from hypothesis.stateful import (
 from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.errors import Error
-from duework.kernel import claim as claims
 from duework.kernel import lanes
+from duework.kernel import recover as recovery
 from duework.kernel.job import KEEP, TRANSITIONS, Ending, JobId, LaneName, NewJob
 from duework.kernel.lanes import Lanes
 from duework.testing import Counter as Ids
@@ -63,7 +63,7 @@ TASKS = ("mail", "scan", "tidy")
 JOBS = """
     select j.id, l.queue, l.task as lane_task, l.priority, l.alone, j.task, j.key, j.state, j.due,
            j.at, j.fence, j.worker, j.failures, j.crashes, j.payload, j.result, j.error, j.expires,
-           j.serial, j.after, j.again, j.marked, j.settled
+           j.serial, j.after, j.again, j.cancel_reason, j.settled
     from duework_job j join duework_lane l on l.id = j.lane order by j.id"""
 ATTEMPTS = """select job, fence, outcome, worker, started, ended, error
               from duework_attempt order by job, fence"""
@@ -98,7 +98,7 @@ endings = st.fixed_dictionaries(
         "kind": st.sampled_from(
             [
                 *["done", "done", "done", "retry", "snooze", "failed", "cancelled"],
-                *["crashed", "lost", "released"],
+                *["crashed", "lost", "released", "misfit"],
             ]
         ),
         "delay": st.sampled_from([0, 0, 900, 5000]),
@@ -268,7 +268,9 @@ class Walk(RuleBasedStateMachine):
 
     def extend_all(self, pairs: list[tuple[int, int]], worker: int) -> None:
         theirs = self.both(
-            lambda k: k.run(lambda tx: claims.extend(tx, pairs, worker=worker, until=k.now + LEASE))
+            lambda k: k.run(
+                lambda tx: recovery.extend(tx, pairs, worker=worker, until=k.now + LEASE)
+            )
         )
         ours = self.model.run("extend", pairs, worker)
         self.same("extend", theirs, ours)
@@ -504,7 +506,8 @@ def test_both_databases_do_what_the_model_does(kernels: list[Kernel]) -> None:
 
 def missing(succeeded: Counter[str]) -> list[str]:
     verbs = ["enqueue", "claim", "extend", "settle", "recover", "cancel", "revive", "prune"]
-    kinds = ["done", "retry", "snooze", "failed", "cancelled", "crashed", "lost", "released", None]
+    kinds = ["done", "retry", "misfit", "snooze", "failed", "cancelled", "crashed", "lost"]
+    kinds += ["released", None]
     wanted = [*verbs, "pause", "resume", "advance", "recover crashed", "recover lost"]
     wanted += [f"settle {kind}" for kind in kinds]
     wanted += ["enqueue refused", "cancel refused", "revive refused", "batch", "retry"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
+import apsw
 import pytest
 
+from duework.db.queries import Statement
 from tests.support.kernel import Kernel
 from tests.support.postgres import Server
 
@@ -42,3 +47,34 @@ def analyse(kernel: Kernel) -> None:
         connection.autocommit = True
     connection.execute("analyze")
     connection.close()
+
+
+def steps_of(kernel: Kernel, function: Any) -> int:
+    """Steps of SQLite's machine in all statements that the function runs."""
+    counted: list[int] = []
+    database: Any = kernel.database
+    # A statement that is prepared already goes on counting.
+    database._drop_connections()  # noqa: SLF001 - nothing else does
+    connection = database._write_connection()  # noqa: SLF001 - the one that is looked at
+
+    def count(event: dict[str, Any]) -> None:
+        counted.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
+
+    connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, count)
+    try:
+        function()
+    finally:
+        connection.trace_v2(0, None)
+    return sum(counted)
+
+
+def pages_of(kernel: Kernel, text: Statement, values: dict[str, Any]) -> int:
+    """Pages that PostgreSQL looked at for a statement, which is undone."""
+    asked = replace(text, postgres=f"explain (analyze, buffers, format json) {text.postgres}")
+    tx = kernel.database.begin()
+    try:
+        found = tx.query(asked, values)[0][0]
+    finally:
+        kernel.database.rollback()
+    top = (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]
+    return int(top["Shared Hit Blocks"]) + int(top["Shared Read Blocks"])

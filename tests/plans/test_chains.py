@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from duework.shapes.chains import C
+from duework.shapes.chains.verbs import CHAINS
 from tests.support.kernel import Kernel
 
 TEXTS = {"task", "key", "state", "cursor", "counts", "expected", "error", "quota"}
-LOOKS = sorted(name for name, each in vars(C).items() if "insert into" not in each.sqlite)
+LOOKS = sorted(name for name, each in vars(CHAINS).items() if "insert into" not in each.sqlite)
 
 
 def given(names: tuple[str, ...]) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def given(names: tuple[str, ...]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", LOOKS)
 def test_a_statement_of_chains_goes_by_an_index(kernel: Kernel, name: str) -> None:
-    statement = vars(C)[name]
+    statement = vars(CHAINS)[name]
     asked = replace(
         statement,
         sqlite=f"explain query plan {statement.sqlite}",

@@ -8,7 +8,6 @@ they get (never analysed), then as good.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,10 +21,12 @@ import pytest
 from duework import App
 from duework.clock import FOREVER
 from duework.db.queries import Statement
-from duework.kernel.lanes import Q
-from duework.kernel.tally import B
-from duework.shapes.schedules import Q as SCHEDULES
-from tests.plans.crowd import analyse, numbers, roomy
+from duework.health.needs import NEEDS
+from duework.health.why import WHY
+from duework.kernel.batches.counters import BATCHES
+from duework.kernel.lanes import JOBS
+from duework.shapes.schedules.verbs import SCHEDULES
+from tests.plans.crowd import analyse, numbers, pages_of, roomy, steps_of
 from tests.support.kernel import ME, START, Kernel
 
 # The rows are written once.
@@ -46,8 +47,8 @@ FILL = """
            case when i % 3 = 0 and i % 30 <> 0 then cast(:batch as bigint) end
     from {numbers}"""
 
-# The kernel's statements, and those of shapes.
-ALL: dict[str, Statement] = {**vars(Q), **vars(SCHEDULES)}
+# The kernel's statements, those of shapes, and those that look.
+ALL: dict[str, Statement] = {**vars(JOBS), **vars(SCHEDULES), **vars(WHY), **vars(NEEDS)}
 LEASE = {"id": 7, "fence": 1, "worker": ME}
 ONE: dict[str, dict[str, Any]] = {
     "claim": {
@@ -66,13 +67,13 @@ ONE: dict[str, dict[str, Any]] = {
     "insert_claimed": {"id": 5, "lane": KNOWN, "task": "known", "key": None, "due": START}
     | {"at": START, "linked": 0, "payload": "{}", "checksum": 1, "expires": None, "serial": None}
     | {"after": None, "owner": None, "batch": None, "worker": ME, "now": START, "priority": 0},
-    "lanes": {"floor_lanes": [KNOWN], "floor_dues": [5], "floor_ids": [7]},
+    "lanes": {},
     "leases_over": {"now": START, "wanted": 500},
     "leases_of": {"workers": [ME], "wanted": 500},
     "next_lease_end": {},
-    "beside": {"worker": ME, "leases": True},
+    "signals": {"worker": ME, "leases": True},
     "running": {},
-    "marked": {"worker": ME},
+    "to_cancel": {"worker": ME},
     "held": {"ids": [1, 2, 3]},
     "held_unlocked": {"ids": [1, 2, 3]},
     "open_by_key": {"task": "known", "key": "k"},
@@ -82,6 +83,8 @@ ONE: dict[str, dict[str, Any]] = {
     "serials_behind": {"ids": [1, 2, 3]},
     "state_of": {"id": 5},
     "over": {"now": START, "wanted": 1000},
+    "over_next": {"wanted": 100},
+    "waiting_by_key": {"task": "known", "key": "k"},
     "of_lane": {"lane": KNOWN, "wanted": 1000},
     "count_failed": {"bound": 1000},
     "count_kept": {"bound": 1000},
@@ -112,6 +115,11 @@ ONE: dict[str, dict[str, Any]] = {
     "batch.revive_plain": {"batch": 7, "now": 1},
     "due_fires": {"lane": KNOWN, "now": START, "wanted": 499},
     "open_among": {"ids": [1, 2, 3]},
+    "job": {"id": 7},
+    "behind": {"serial": "s", "after": 7},
+    "ahead": {"lane": UNKNOWN, "due": ROWS, "id": ROWS, "bound": 1000},
+    "ready": {"lanes": [KNOWN, UNKNOWN], "now": START, "bound": 1000},
+    "failed": {"wanted": 1000},
     "settle_alike": {"ids": [1, 2, 3], "fence": 1, "worker": ME, "batch": BATCH}
     | {"due": START, "result": "null", "settled": START},
 }
@@ -126,7 +134,7 @@ MANY: dict[str, dict[str, Any]] = {
 # The index of leased rows is as small as what runs at this moment: it may be walked through.
 LEASED = "duework_job_leased"
 WALKS_LEASES = {
-    "marked",
+    "to_cancel",
     "running",
     "held_by_worker",
     "leases_of",
@@ -135,25 +143,26 @@ WALKS_LEASES = {
     "search_held",
     "summary",
     "next_lease_end",
-    "beside",
+    "signals",
     "batch.running",
 }
 # These stop at a bound, in the order of their index.
 WALKS_IN_ORDER = {"count_failed": "duework_job_failed", "count_kept": "duework_job_kept"}
-WALKS_IN_ORDER |= {"search_failed": "duework_job_failed"}
+WALKS_IN_ORDER |= {"failed": "duework_job_failed"}
+WALKS_IN_ORDER |= {"search_failed": "duework_job_failed", "over_next": "duework_job_kept"}
 # Read also on connections whose plans are not pinned.
 READ = [
     "lanes",
     "next_lease_end",
-    "beside",
-    "marked",
+    "signals",
+    "to_cancel",
     "summary",
     "count_failed",
     "count_kept",
     "search",
 ]
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
-READ += ["batch.failed_members", "batch.open_members"]
+READ += ["batch.failed_members", "batch.open_members", "job", "behind", "ahead", "ready", "failed"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
@@ -190,7 +199,7 @@ def filled(kernel: Kernel) -> Kernel:
 
 def statement(name: str) -> Statement:
     first, _, rest = name.partition(".")
-    found: Statement = getattr(B, rest) if rest else ALL[first]
+    found: Statement = getattr(BATCHES, rest) if rest else ALL[first]
     return found
 
 
@@ -289,45 +298,27 @@ def test_members_are_found_by_their_batch(crowded: Kernel, name: str) -> None:
 
 def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:
     """A new statement has to be put into one of the tables above, or below with its reason."""
-    by_its_id = {"replace", "keep_until", "ask_again", "link", "rewrite", "mark", "excuse_job"}
+    by_its_id = {
+        "replace",
+        "keep_until",
+        "ask_again",
+        "link",
+        "rewrite",
+        "ask_cancel",
+        "excuse_job",
+    }
+    by_its_id |= {"result"}
     inserts = {"insert", "insert_one", "insert_alike", "insert_keyed"}
     inserts |= {"batch.insert_follow", "fired"}
     on_jobs = {name for name, each in ALL.items() if "duework_job" in each.sqlite}
-    on_jobs |= {f"batch.{name}" for name, each in vars(B).items() if "duework_job" in each.sqlite}
+    on_jobs |= {
+        f"batch.{name}" for name, each in vars(BATCHES).items() if "duework_job" in each.sqlite
+    }
 
     assert on_jobs == set(ONE) | set(MANY) | by_its_id | inserts
 
 
 # --- what a claim really touches
-
-
-def steps_of(kernel: Kernel, function: Any) -> int:
-    """Steps of SQLite's machine in all statements that the function runs."""
-    counted: list[int] = []
-    connection = kernel.database._write_connection()  # type: ignore[attr-defined]  # noqa: SLF001
-
-    def count(event: dict[str, Any]) -> None:
-        counted.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
-
-    connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, count)
-    try:
-        function()
-    finally:
-        connection.trace_v2(0, None)
-    return sum(counted)
-
-
-def pages_of(kernel: Kernel, name: str, values: dict[str, Any]) -> int:
-    """Pages that PostgreSQL looked at for a statement, which is undone."""
-    text = statement(name)
-    asked = replace(text, postgres=f"explain (analyze, buffers, format json) {text.postgres}")
-    tx = kernel.database.begin()
-    try:
-        found = tx.query(asked, values)[0][0]
-    finally:
-        kernel.database.rollback()
-    top = (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]
-    return int(top["Shared Hit Blocks"]) + int(top["Shared Read Blocks"])
 
 
 def test_a_claim_behind_a_full_lane_of_an_unknown_task_touches_little(crowded: Kernel) -> None:
@@ -341,7 +332,7 @@ def test_a_claim_behind_a_full_lane_of_an_unknown_task_touches_little(crowded: K
         # About 40 for each lane and 150 for each job; a walk would take millions.
         assert steps < 3000
     else:
-        pages = [pages_of(crowded, name, ONE[name]) for name in ("lanes", "claim")]
+        pages = [pages_of(crowded, statement(name), ONE[name]) for name in ("lanes", "claim")]
         taken = crowded.claim("known")
 
         assert len(taken) == 3
@@ -354,17 +345,32 @@ def test_the_progress_of_a_large_batch_touches_next_to_nothing(crowded: Kernel) 
     if crowded.database.kind == "sqlite":
 
         def look(tx: Any) -> Any:
-            return tx.query(B.running, ONE["batch.running"])
+            return tx.query(BATCHES.running, ONE["batch.running"])
 
         assert steps_of(crowded, lambda: crowded.run(look)) < 500
     else:
-        assert pages_of(crowded, "batch.running", ONE["batch.running"]) < 50
+        assert pages_of(crowded, statement("batch.running"), ONE["batch.running"]) < 50
 
 
 def test_a_claim_that_finds_nothing_touches_next_to_nothing(crowded: Kernel) -> None:
     if crowded.database.kind == "sqlite":
         assert steps_of(crowded, lambda: crowded.claim("known")) < 500
     else:
-        assert pages_of(crowded, "lanes", ONE["lanes"]) < 50
-        assert pages_of(crowded, "next_lease_end", {}) < 50
-        assert pages_of(crowded, "beside", ONE["beside"]) < 50
+        assert pages_of(crowded, statement("lanes"), ONE["lanes"]) < 50
+        assert pages_of(crowded, statement("next_lease_end"), {}) < 50
+        assert pages_of(crowded, statement("signals"), ONE["signals"]) < 50
+
+
+def test_to_ask_why_behind_many_touches_little(crowded: Kernel) -> None:
+    """The last of 333,333 ready jobs of one lane, and the need for somebody to run them."""
+    if crowded.database.kind == "sqlite":
+        for name in ("job", "behind", "ahead", "ready", "failed"):
+
+            def ask(name: str = name) -> None:
+                crowded.run(lambda tx: tx.query(statement(name), ONE[name]))
+
+            # About ten for each of the thousand that are counted; a walk would take millions.
+            assert steps_of(crowded, ask) < 30_000, name
+    else:
+        for name in ("job", "behind", "ahead", "ready", "failed"):
+            assert pages_of(crowded, statement(name), ONE[name]) < 1500, name

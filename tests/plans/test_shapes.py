@@ -16,9 +16,9 @@ import apsw
 import pytest
 
 from duework.db.queries import Statement
-from duework.shapes.channels import D
-from duework.shapes.messages import O
-from duework.shapes.object_store import INVARIANTS, S
+from duework.shapes.deliveries.channels import DELIVERIES
+from duework.shapes.objects.store import INVARIANTS, OBJECTS
+from duework.shapes.outboxes.messages import OUTBOXES
 from tests.plans.crowd import analyse, numbers, roomy
 from tests.support.kernel import START, Kernel
 
@@ -98,7 +98,7 @@ ESPECIALLY: dict[str, dict[str, Any]] = {
     "outbox.hold": {"poll": "mail.poll"},
     "object.create": {"id": 10**6, "key": "new"},
 }
-SHAPES = {"delivery": D, "outbox": O, "object": S}
+SHAPES = {"delivery": DELIVERIES, "outbox": OUTBOXES, "object": OBJECTS}
 # Looked at by `duework verify`, which looks at everything.
 VERIFY = {f"object.{name}" for name, *_ in INVARIANTS} | {"object.scopes"}
 ALL: dict[str, Statement] = {

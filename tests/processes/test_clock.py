@@ -15,8 +15,9 @@ import pytest
 from duework import App, Run
 from duework.clock import SystemClock
 from duework.db.urls import open_database
-from duework.kernel import isolate, steps
+from duework.kernel import clock_watch
 from duework.kernel.facts import ClockStepped, Fact, LeaseRecovered, LeaseWasLost
+from duework.worker.isolation import parent as isolate
 from tests.support.clocks import clock_of
 from tests.support.working import eventually
 
@@ -147,7 +148,7 @@ def test_a_worker_follows_a_server_from_which_its_clock_has_drifted(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = clock_of(app)
-    monkeypatch.setattr(steps, "ASK_MS", 0)
+    monkeypatch.setattr(clock_watch, "ASK_MS", 0)
 
     @app.task
     async def nothing() -> None: ...
@@ -226,7 +227,8 @@ def test_a_process_of_its_own_goes_by_the_clock_that_its_worker_goes_by(
 ) -> None:
     wall = SystemClock.wall
     now = SystemClock().now() + 5 * HOUR
-    child = isolate._Pipe(cast("Any", None), cast("Any", SimpleNamespace(now=now, served=served)))  # noqa: SLF001 - without a process
+    spec = SimpleNamespace(now=now, served=served, speed=1.0)
+    child = isolate._Pipe(cast("Any", None), cast("Any", spec))  # noqa: SLF001 - without a process
 
     monkeypatch.setattr(SystemClock, "wall", lambda clock: wall(clock) - HOUR)
 

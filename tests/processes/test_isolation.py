@@ -39,7 +39,7 @@ def test_a_child_knows_no_database(shared: Shared) -> None:
     assert job.state == "done", job.error
     assert "DUEWORK_URL" not in job.result["environ"]
     assert bench.url not in job.result["values"]
-    assert job.result["database"].startswith("NotHere: a task with a process of its own")
+    assert job.result["database"].startswith("NeedsWorker: a task with a process of its own")
     database = bench.url.removeprefix("sqlite:///")
     assert not [path for path in job.result["files"] if path.startswith(database)]
     sockets = [path for path in job.result["files"] if path.startswith("socket:")]

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duework.errors import UsageError
-from duework.shapes.calendar import When, instant, when
+from duework.shapes.schedules.calendar import When, instant, when
 
 ZONES = """
     Africa/Cairo Africa/Casablanca Africa/Johannesburg Africa/Monrovia Africa/Nairobi
@@ -305,7 +305,7 @@ def test_a_time_on_the_wall_is_an_instant_of_its_zone() -> None:
 
 def test_zones_are_known_on_a_machine_that_has_no_list_of_them() -> None:
     program = """
-from duework.shapes.calendar import When
+from duework.shapes.schedules.calendar import When
 import zoneinfo
 assert zoneinfo.TZPATH == (), zoneinfo.TZPATH
 print(When("cron", "15 2 * * *", 0, "Australia/Lord_Howe").next(1791021600000))

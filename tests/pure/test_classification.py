@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duework.errors import UsageError
-from duework.shapes.channels import Sending, advances, classify, to_resend
+from duework.shapes.deliveries.channels import Sending, advances, classify, to_resend
 
 ENDED = st.sampled_from(["sent", "failed", "unsure"])
 STATES = st.lists(ENDED, min_size=1, max_size=6)

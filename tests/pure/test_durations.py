@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duework import UsageError
-from duework.durations import human, milliseconds, moment
+from duework.clock import FOREVER
+from duework.durations import human, milliseconds, moment, planned
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,10 @@ def test_times_are_exact_in_every_zone(when: datetime, hours: int) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["", "tomorrow", "2026-01-01", "2026-01-01T00:00:00", 1.5, True, None, 10**30, b"x"],
+    [
+        *("", "tomorrow", "2026-01-01", "2026-01-01T00:00:00", 1.5, True, None, 10**30, b"x"),
+        *("9999-06-01T00:00:00+00:00", datetime(9999, 6, 1, tzinfo=UTC)),
+    ],
 )
 def test_what_is_no_time_is_refused(written: Any) -> None:
     with pytest.raises(UsageError):
@@ -98,6 +102,22 @@ def test_what_is_no_time_is_refused(written: Any) -> None:
 )
 def test_durations_are_told_in_two_units(ms: int, text: str) -> None:
     assert human(ms) == text
+
+
+def test_absurd_values_are_refused_in_few_words() -> None:
+    absurd: list[Any] = [10**5000, -(10**5000), "9" * 10**6, "1s" * 10**6, 1e300, [10**5000]]
+    for read in (milliseconds, moment):
+        for written in absurd:
+            with pytest.raises(UsageError) as caught:
+                read(written)
+            assert len(str(caught.value)) < 300
+
+
+def test_a_delay_beyond_the_end_of_time_is_refused() -> None:
+    with pytest.raises(UsageError):
+        planned(1_800_000_000_000, "2920000d", None)
+
+    assert planned(1_800_000_000_000, "2900000d", None) < FOREVER
 
 
 @given(st.integers(0, 10**13))

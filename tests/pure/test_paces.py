@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duework import Adaptive, Quota, Rate, Tick, UsageError
-from duework.kernel.paces import Pace, State
+from duework.kernel.paces.pace import UNTIL_ASKED, Pace, State
 
 START = 1_800_000_000_000
 rates = st.builds(
@@ -33,7 +33,7 @@ def taken(pace: Pace, asked: list[tuple[int, int]]) -> list[int]:
     state, now, times = pace.load({}), START, []
     for late, wanted in asked:
         now += late
-        pace.turn(state, now)
+        pace.bring_up(state, now)
         count = min(wanted, pace.left(state, now) // pace.units)
         assert count >= 0
         pace.take(state, now, count * pace.units)
@@ -67,7 +67,7 @@ def test_whoever_asks_when_told_to_loses_nothing_of_a_rate(rate: Rate) -> None:
     periods = 20
     state, now, count = rate.load({}), START, 0
     while now < START + periods * rate.period:
-        rate.turn(state, now)
+        rate.bring_up(state, now)
         left = rate.left(state, now)
         rate.take(state, now, left)
         count += left
@@ -101,7 +101,7 @@ def test_a_promise_that_was_missed_or_came_before_a_block_holds_no_longer() -> N
     assert rate.keeps(state, slot, slot)
     assert rate.keeps(state, slot + 400, slot)
     assert not rate.keeps(state, slot + 401, slot)
-    rate.hear(state, START, "throttled", 10_000)
+    rate.apply(state, START, "throttled", 10_000)
     assert not rate.keeps(state, slot, slot)
     assert rate.promise(state, slot) == START + 10_000
 
@@ -124,24 +124,58 @@ def test_no_window_that_starts_at_a_tick_has_more_than_it_may(
 def test_a_clock_that_was_set_back_stops_no_pace() -> None:
     for pace in (Rate("5/1s"), Tick(5, "10s"), Quota("q", windows={"15m": 5})):
         state = pace.load({})
-        pace.turn(state, START)
+        pace.bring_up(state, START)
         pace.take(state, START, pace.left(state, START))
         before = START - 7 * 86_400_000
-        pace.turn(state, before)
+        pace.bring_up(state, before)
         again = max(before, pace.again(state, before))
-        pace.turn(state, again)
+        pace.bring_up(state, again)
 
         assert again - before <= 900_000
         assert pace.left(state, again) > 0, pace
 
 
+@pytest.mark.parametrize("ahead", [5000, 3_600_000])
+def test_a_state_that_a_clock_ahead_has_written_is_as_long_over_as_if_it_was_right(
+    ahead: int,
+) -> None:
+    """Also where the step is shorter than the period, so that the state itself does not tell."""
+    for pace in (
+        Rate("5/1d"),
+        Tick(5, "1d"),
+        Adaptive(interval=("1d", "1d"), batch=(5, 5)),
+        Quota("q", windows={"1d": 5}),
+    ):
+        right, wrong = pace.load({}), pace.load({})
+        for state, now in ((right, START), (wrong, START + ahead)):
+            pace.bring_up(state, now)
+            pace.apply(state, now, "throttled", 30_000)
+            pace.take(state, now, 5)
+
+        pace.back(wrong, START, ahead)
+
+        for state in (right, wrong):
+            pace.bring_up(state, START)
+        assert pace.again(wrong, START) == pace.again(right, START), pace
+        assert wrong["blocked"] == START + 30_000
+
+
+def test_what_waits_for_a_person_does_so_after_a_step_of_the_clock() -> None:
+    pace = Tick(5, "10s")
+    state = pace.load({"blocked": UNTIL_ASKED})
+
+    pace.back(state, START, 5000)
+
+    assert state["blocked"] == UNTIL_ASKED
+
+
 def test_a_process_whose_clock_is_a_little_behind_does_not_count_a_period_anew() -> None:
     rate = Rate("5/1s", burst=5)
     state = rate.load({})
-    rate.turn(state, START)
+    rate.bring_up(state, START)
     rate.take(state, START, 5)
 
-    rate.turn(state, START - 3)
+    rate.bring_up(state, START - 3)
 
     assert rate.left(state, START - 3) == 0
     assert state["used"] == 5
@@ -154,14 +188,14 @@ def test_a_quota_keeps_its_reserve_and_waits_for_the_quarter_hour_and_for_midnig
     quota = Quota("strava", windows={"1d": 1000, "15m": 100}, reserve=5)
     state, quarter = quota.load({}), START - START % 900_000
     now = quarter + 60_000
-    quota.turn(state, now)
+    quota.bring_up(state, now)
 
     assert quota.left(state, now) == 95
     quota.take(state, now, 95)
     assert quota.again(state, now) == quarter + 900_000
     for _ in range(9):
         now = quota.again(state, now)
-        quota.turn(state, now)
+        quota.bring_up(state, now)
         quota.take(state, now, quota.left(state, now))
     # 950 of 1,000 in a day.
     assert quota.again(state, now) == (now // 86_400_000 + 1) * 86_400_000
@@ -189,7 +223,7 @@ def test_a_quota_learns_from_what_the_upstream_says() -> None:
     quota.saw(resets_at=START + 12_345)
     quota.saw(used=3)
     for word, value in heard:
-        quota.hear(state, START, word, value)
+        quota.apply(state, START, word, value)
 
     # 190 of 200 are ours, 90 are used; of the day 1,900 of 2,000, 1,899 are used.
     assert quota.left(state, START) == 1
@@ -242,11 +276,11 @@ def test_an_adaptive_pace_stays_within_its_bounds(results: list[tuple[int, int]]
     pace = Adaptive()
     state, now = pace.load({}), START
     for good, bad in results:
-        pace.turn(state, now)
+        pace.bring_up(state, now)
         count = pace.left(state, now)
         pace.take(state, now, count)
         for word in ["completed"] * good + ["throttled"] * bad:
-            pace.hear(state, now + 1, word, 0)
+            pace.apply(state, now + 1, word, 0)
         assert 2 <= state["batch"] <= 50
         assert 10_000 <= state["interval"] <= 120_000
         assert count <= 50
@@ -256,10 +290,10 @@ def test_an_adaptive_pace_stays_within_its_bounds(results: list[tuple[int, int]]
 def test_permanent_errors_are_not_held_against_the_pace() -> None:
     pace = Adaptive()
     state = pace.load({})
-    pace.turn(state, START)
+    pace.bring_up(state, START)
     pace.take(state, START, 10)
     for word in ["permanent"] * 9 + ["completed"]:
-        pace.hear(state, START, word, 0)
+        pace.apply(state, START, word, 0)
 
     assert (state["batch"], state["interval"], state["cooldown"]) == (10, 30_000, 0)
     assert state["permanent"] == 9
@@ -269,16 +303,16 @@ def test_permanent_errors_are_not_held_against_the_pace() -> None:
 def test_the_window_rolls_on_and_a_cooldown_ends_exactly() -> None:
     pace = Adaptive(cooldown="90s")
     state = pace.load({})
-    pace.turn(state, START)
+    pace.bring_up(state, START)
     pace.take(state, START, 10)
     for _ in range(10):
-        pace.hear(state, START + 5000, "failed", 0)
+        pace.apply(state, START + 5000, "failed", 0)
 
     assert state["cooldown"] == START + 95_000
-    pace.turn(state, START + 94_999)
+    pace.bring_up(state, START + 94_999)
     assert pace.left(state, START + 94_999) == 0
     assert pace.again(state, START + 94_999) == START + 95_000
-    pace.turn(state, START + 95_000)
+    pace.bring_up(state, START + 95_000)
     assert pace.left(state, START + 95_000) == 2
     assert pace.window(state, START + 95_000) == (0, 10)
     assert pace.window(state, START + 300_000) == (0, 0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from duework import Batch, Fail, InvalidArguments, NotFound, Progress, Run, UsageError, WaitTimeout
-from duework.kernel.engine import prune_round
+from duework.kernel.pruning import prune_round
 from duework.testing import Harness
 
 

@@ -28,11 +28,11 @@ from duework import (
     UsageError,
     WaitTimeout,
 )
-from duework.kernel.engine import PRUNE_TASK
+from duework.health.verify import verify
 from duework.kernel.job import Ending
-from duework.kernel.settle import held
-from duework.kernel.verify import verify
-from duework.shapes.chain import Expected
+from duework.kernel.pruning import PRUNE_TASK
+from duework.kernel.settle import lock_jobs
+from duework.shapes.chains.handle import Expected
 from duework.testing import Harness
 
 TABLE = "create table activity (id bigint primary key, page bigint, athlete bigint)"
@@ -750,7 +750,7 @@ def test_a_cancel_that_waited_for_a_page_to_settle_stops_the_next_one(h: Harness
 
     with h.app.transaction() as tx:
         inside = tx._tx  # noqa: SLF001 - as a settle is inside it
-        row = held(inside, [first])[first]
+        row = lock_jobs(inside, [first])[first]
         cancelling.start()
         # It has seen the first page, and waits for its job, or for the whole database.
         time.sleep(0.3)

@@ -23,8 +23,8 @@ from duework import (
     Throttled,
     UsageError,
 )
-from duework.kernel.engine import PRUNE_TASK
-from duework.shapes.channels import Place, Senders, Start
+from duework.kernel.pruning import PRUNE_TASK
+from duework.shapes.deliveries.channels import Place, Senders, SendStart
 from duework.testing import Harness
 from tests.support.receiver import Receiver, post
 
@@ -298,7 +298,7 @@ def test_a_throttled_sender_is_put_off_and_nothing_is_unsure_about_it(
 
     job = reminder.enqueue(7)
     harness.drain()
-    assert [each.marked for each in reminder.channels(job)] == [None, None]
+    assert [each.send_started for each in reminder.channels(job)] == [None, None]
     harness.advance("20s")
     assert ledger.names() == ["email"]
     harness.advance("10s")
@@ -794,11 +794,11 @@ def test_a_send_begins_only_under_the_fence_of_the_present_lease(
     place = Place(job.id, "email", children["email"])
 
     def begin(fence: int) -> str:
-        starts = [Start(place, fence, resend=False)]
+        starts = [SendStart(place, fence, resend=False)]
         return str(harness.app.engine.writer.call(senders.start, starts)[0])
 
     assert begin(4) == "!lost"
-    assert {each.marked for each in reminder.channels(job)} == {None}
+    assert {each.send_started for each in reminder.channels(job)} == {None}
     assert begin(5) == f"={job.task}:{job.id}:email"
     assert begin(5) == "!unsure"
 

@@ -30,9 +30,12 @@ from duework import (
     UsageError,
 )
 from duework.clock import pause
-from duework.db.writer import Writer
-from duework.shapes import object_cell, object_host, object_leases, object_store
-from duework.shapes.object_cell import Pending
+from duework.db.writer.writer import Writer
+from duework.shapes.objects import cell as object_cell
+from duework.shapes.objects import host as object_host
+from duework.shapes.objects import leases as object_leases
+from duework.shapes.objects import store as object_store
+from duework.shapes.objects.cell import PendingCall
 from duework.testing import Harness, WorkerCrashed, doomed
 from tests.support.clocks import clock_of
 from tests.support.docs import environment
@@ -502,14 +505,14 @@ def test_an_object_that_is_closed_answers_nobody_who_kept_it(harness: Harness) -
     app.object(Flight, "x").assign("1", "a").result()
     app.forget_objects()
     host = app._object_host  # noqa: SLF001
-    host.run(kind, "x", Pending(kept.append, (), {}, None))
+    host.run(kind, "x", PendingCall(kept.append, (), {}, None))
 
     def meddle(self: Flight) -> None:
         assert self.key == "y"
         kept[0].sql("delete from seat")
 
     with pytest.raises(UsageError, match="is over"):
-        host.run(kind, "y", Pending(meddle, (), {}, None))
+        host.run(kind, "y", PendingCall(meddle, (), {}, None))
 
 
 def test_a_connection_that_served_another_object_remembers_nothing_of_it(harness: Harness) -> None:
@@ -1034,8 +1037,8 @@ def test_leases_of_many_objects_are_locked_in_one_order_by_everybody(app: App) -
             return self.tx.query(statement, values)
 
     now = app.now()
-    claims = [object_store.Claim("Crawl", key, 7, now + 60_000) for key in ("b", "a", "c")]
-    other = [object_store.Claim("Crawl", key, 8, now + 60_000) for key in ("d", "b")]
+    claims = [object_store.ObjectClaim("Crawl", key, 7, now + 60_000) for key in ("b", "a", "c")]
+    other = [object_store.ObjectClaim("Crawl", key, 8, now + 60_000) for key in ("d", "b")]
     with app.transaction() as tx:
         watched: Any = Watched(tx._tx)  # noqa: SLF001
         assert object_store.take_leases(watched, claims, now) == [True, True, True]
@@ -1313,7 +1316,7 @@ def test_objects_are_listed_in_order_and_page_by_page(harness: Harness) -> None:
 def test_a_part_gives_its_objects_its_name(harness: Harness) -> None:
     part = Part("air")
 
-    @part.object
+    @part.durable
     class Tower(DurableObject):
         def open(self) -> None:
             self.sql("create table if not exists rung (id)")
@@ -1414,7 +1417,7 @@ def test_a_call_after_the_end_is_told_so(app: App) -> None:
     for handle in (ba, new):
         with pytest.raises(UsageError, match="closed"):
             handle.seats().result()
-    late = Pending(Flight.seats, (), {}, None)
+    late = PendingCall(Flight.seats, (), {}, None)
     with pytest.raises(UsageError, match="closed"):
         host.run(app.know_object(Flight), "BA119", late)
 

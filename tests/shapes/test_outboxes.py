@@ -26,9 +26,9 @@ from duework import (
     Tick,
     UsageError,
 )
-from duework.kernel.engine import PRUNE_TASK
 from duework.kernel.facts import MessageMoved
-from duework.shapes.posting import Posting, Start
+from duework.kernel.pruning import PRUNE_TASK
+from duework.shapes.outboxes.runner import OutboxRunner, SubmitStart
 from duework.testing import Harness
 from tests.support.receiver import Receiver, post
 
@@ -584,7 +584,7 @@ def test_every_verb_has_its_twin_for_async_code(harness: Harness) -> None:
     assert [mail.message(each).state for each in ids] == ["queued", "cancelled"]
 
 
-def test_a_stored_message_that_cannot_be_read_fails_at_once_and_others_flow(
+def test_a_stored_message_that_cannot_be_read_fails_after_an_hour_and_others_flow(
     harness: Harness,
 ) -> None:
     there = Upstream()
@@ -594,6 +594,8 @@ def test_a_stored_message_that_cannot_be_read_fails_at_once_and_others_flow(
         tx.write("update duework_outbox set message = '{\"message\": 7}' where id = :id", id=bad.id)
 
     harness.advance("10s")
+    assert states(harness, mail, bad, good) == ["queued", "sent"]
+    harness.advance("2h")
 
     assert states(harness, mail, bad, good) == ["failed", "sent"]
     assert len(there.submits) == 1
@@ -622,10 +624,10 @@ def test_a_submit_begins_only_under_the_fence_of_the_present_lease(harness: Harn
     row = mail.enqueue(ADA)
     with harness.app.transaction() as tx:
         tx.write("update duework_job set worker = 1, fence = 5 where id = :id", id=row.job)
-    posting = Posting(Upstream(), mail.codec, lambda: harness.app.engine)
+    posting = OutboxRunner(Upstream(), mail.codec, lambda: harness.app.engine)
 
     def begin(fence: int, job: int = row.job) -> Any:
-        return harness.app.engine.writer.call(posting.start, [Start(row.id, job, fence)])[0]
+        return harness.app.engine.writer.call(posting.start, [SubmitStart(row.id, job, fence)])[0]
 
     assert begin(4) == "lost"
     assert mail.message(row.id).submits == 0

@@ -215,7 +215,7 @@ def test_what_comes_between_two_ticks_waits_for_the_next(harness: Harness, log: 
 def test_a_tick_that_finds_few_free_slots_goes_on_with_the_rest(url: str, log: Log) -> None:
     del url
     h = log.h
-    object.__setattr__(h.app.settings, "async_slots", 4)
+    object.__setattr__(h.app.limits, "async_slots", 4)
     call = paced(h, log, Tick(15, "10s"))
     call.enqueue_many([(number,) for number in range(20)])
 

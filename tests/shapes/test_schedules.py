@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from duework import App, Conflict, Fail, InvalidArguments, NotFound, Part, Run, Snooze, UsageError
-from duework.shapes import calendar
-from duework.shapes.schedules import Book
-from duework.testing import Harness
+from duework.shapes.schedules import calendar
+from duework.shapes.schedules.handle import Declared
+from duework.shapes.schedules.verbs import ScheduleVerbs
+from duework.testing import Harness, doomed
 from tests.conftest import HarnessOn
 
 # A database that will not take one schedule's job.
@@ -168,8 +169,225 @@ def test_a_rule_with_a_count_ends(harness: Harness, ran: Any) -> None:
 
     harness.advance("10d")
 
-    assert slots(ran, start) == [DAY, 2 * DAY]
+    assert slots(ran, start) == [0, DAY, 2 * DAY]
     assert harness.app.find_schedule("t").state == "ended"
+    sound(harness)
+
+
+@pytest.mark.parametrize("start", [None, 0, 700, MINUTE])
+def test_a_rule_that_comes_once_is_fired_once(
+    harness: Harness, ran: Any, start: int | None
+) -> None:
+    began = harness.now
+    put(
+        harness,
+        rrule="FREQ=DAILY;COUNT=1",
+        **({} if start is None else {"start": began + start}),
+    )
+
+    harness.advance("3d")
+
+    # Its times are whole seconds, and none is before its start.
+    assert slots(ran, began) == [{700: 1000}.get(start or 0, start or 0)]
+    seen = harness.app.find_schedule("t")
+    assert (seen.state, seen.fires) == ("ended", 1)
+
+
+def test_an_edited_rule_begins_with_its_start_too(harness: Harness, ran: Any) -> None:
+    start = harness.now
+    seen = put(harness, every="2h")
+    harness.advance("1h")
+
+    seen.edit(rrule="FREQ=DAILY;COUNT=2")
+    harness.advance("3d")
+
+    assert slots(ran, start) == [HOUR, HOUR + DAY]
+
+
+def test_a_rule_without_a_slot_is_refused_before_any_transaction(
+    harness: Harness, ran: Any
+) -> None:
+    seen = put(harness, "there", every="1h")
+    never: list[dict[str, Any]] = [
+        {"rrule": "FREQ=HOURLY;BYMONTH=2;BYMONTHDAY=30"},
+        {"rrule": "FREQ=YEARLY;BYMONTHDAY=29"},
+        {"rrule": "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30;UNTIL=20200101T000000Z"},
+        {"cron": "0 0 30 2 *"},
+        {"every": "2920000d"},
+        {"at": "9999-12-31T23:59:59", "tz": "America/New_York"},
+        {"every": "1h", "start": "0001-01-01T00:00:00", "tz": "Asia/Tokyo"},
+    ]
+
+    with doomed(harness.app.engine, 10**9) as fuse:
+        for options in never:
+            with pytest.raises(UsageError):
+                put(harness, "new", **options)
+            with pytest.raises(UsageError):
+                seen.edit(**options)
+        asked = fuse.count
+    for options in never:
+        with pytest.raises(UsageError), harness.app.transaction() as tx:
+            tx.schedule(harness.app.tick, key="new", **options)  # type: ignore[attr-defined]
+
+    assert asked == 0
+    assert harness.app.schedules() == [seen.refresh()] == [seen]
+
+
+def test_what_has_ended_is_refused_when_it_is_new_and_left_alone_when_it_is_not(
+    harness: Harness, ran: Any
+) -> None:
+    rule = {"rrule": "FREQ=DAILY;UNTIL=20260103T000000Z", "start": "2026-01-01T00:00:00"}
+    put(harness, **rule)
+    harness.advance("5d")
+    ended = harness.app.find_schedule("t")
+
+    assert put(harness, **rule) == ended
+    assert (ended.state, ended.fires) == ("ended", 3)
+    for options in (rule, {"every": "1h", "end": "2026-01-02T00:00:00"}):
+        with pytest.raises(UsageError, match="no slot to come"):
+            put(harness, "new", **options)
+    with pytest.raises(UsageError, match="no slot to come"):
+        put(harness, **rule, why="another reason")
+    assert harness.app.schedules() == [ended]
+
+
+def test_a_run_that_schedules_what_has_ended_fails(harness: Harness, ran: Any) -> None:
+    tick: Any = harness.app.tick  # type: ignore[attr-defined]
+
+    @harness.app.task(retries=0)
+    async def plan(run: Run) -> None:
+        run.schedule(tick, every="1h", end="2020-01-01T00:00:00", key="x")
+
+    job = plan.enqueue()
+    harness.drain()
+
+    assert job.refresh().state == "failed"
+    assert harness.app.schedules() == []
+
+
+# --- schedules that end
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"cron": "0 * * * *"}, {"every": "1h"}, {"rrule": "FREQ=HOURLY", "start": "2026-01-01T01:00"}],
+    ids=["cron", "every", "rrule"],
+)
+def test_a_schedule_ends_at_its_time_or_after_its_count(
+    harness: Harness, ran: Any, options: dict[str, Any]
+) -> None:
+    start = harness.now
+    put(harness, "time", **options, end="2026-01-01T03:00", tz="UTC")
+    put(harness, "moment", **options, end=start + 3 * HOUR - 1)
+    put(harness, "count", **options, count=2)
+    both = put(harness, "both", **options, count=5, end="2026-01-01T12:00+09:00")
+
+    assert len(both.next(10)) == 3
+    harness.advance("1d")
+
+    fired = {key: [slot for name, slot in ran if name == key] for key, _ in ran}
+    hours = [start + n * HOUR for n in range(1, 4)]
+    assert fired == {"time": hours, "moment": hours[:2], "count": hours[:2], "both": hours}
+    assert {each.state for each in harness.app.schedules()} == {"ended"}
+    assert fire_jobs(harness) == []
+    sound(harness)
+
+
+def test_only_what_was_fired_by_the_plan_counts(harness: Harness, ran: Any) -> None:
+    start = harness.now
+    seen = put(harness, every="1h", count=3, missed="skip")
+    seen.fire_now()
+    harness.advance("1h")
+    seen.pause()
+    harness.advance("2h 30m")
+    # Two slots passed by; another one is missed.
+    seen.resume()
+    harness.clock.move_to(harness.now + HOUR)
+    harness.drain()
+    missed = seen.refresh()
+    harness.advance("1d")
+
+    assert (missed.counted, missed.last_outcome) == (1, "missed")
+    assert slots(ran, start)[1:] == [HOUR, 5 * HOUR, 6 * HOUR]
+    assert (seen.refresh().state, seen.refresh().counted, seen.refresh().fires) == ("ended", 3, 4)
+
+
+def test_of_missed_slots_no_more_are_made_up_for_than_are_left(harness: Harness, ran: Any) -> None:
+    start = harness.now
+    put(harness, every="1h", count=3, missed="all")
+    put(harness, "end", every="1h", end=start + 2 * HOUR, missed="all")
+
+    harness.clock.move_to(start + 10 * HOUR)
+    harness.drain()
+    harness.advance("1d")
+
+    assert [slot - start for name, slot in ran if name == "t"] == [HOUR, 2 * HOUR, 3 * HOUR]
+    assert [slot - start for name, slot in ran if name == "end"] == [HOUR, 2 * HOUR]
+    sound(harness)
+
+
+def test_an_end_is_edited_and_taken_away(harness: Harness, ran: Any) -> None:
+    start = harness.now
+    seen = put(harness, every="1h", count=1)
+    harness.advance("1h")
+    assert (seen.refresh().state, fire_jobs(harness)) == ("ended", [])
+    harness.advance("2h")
+
+    again = seen.edit(count=2)
+    assert (again.state, again.counted) == ("active", 0)
+    harness.advance("3h")
+    assert slots(ran, start) == [HOUR, 4 * HOUR, 5 * HOUR]
+
+    free = seen.edit(count=None, end=harness.now + 2 * HOUR)
+    assert (len(free.next(9)), free.count) == (2, None)
+    longer = seen.edit(cron="0 * * * *", why="the end stays")
+    assert len(longer.next(9)) == 2
+    assert len(seen.edit(end=None).next(9)) == 9
+    once = seen.edit(count=7).edit(at=harness.now + HOUR)
+    assert (once.count, once.ends, once.kind) == (None, None, "at")
+    with pytest.raises(UsageError):
+        seen.edit(count=0)
+
+
+def test_another_plan_counts_anew_and_other_words_do_not(harness: Harness, ran: Any) -> None:
+    put(harness, every="1h", count=2)
+    harness.advance("1h")
+
+    assert put(harness, every="1h", count=2, why="words").counted == 1
+    harness.advance("5h")
+    assert put(harness, every="1h", count=2, why="more words").state == "ended"
+    assert put(harness, every="2h", count=2).counted == 0
+    harness.advance("1d")
+    assert len(ran) == 4
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"at": "2027-01-01T00:00", "end": "2028-01-01T00:00"},
+        {"at": "2027-01-01T00:00", "count": 1},
+        {"every": "1h", "count": 0},
+        {"every": "1h", "count": True},
+        {"every": "1h", "count": 10**10},
+        {"every": "1h", "end": "never"},
+        {"every": "1h", "end": "2025-12-31T00:00"},
+        {"every": "1h", "end": "2027-01-01T00:00", "start": "2028-01-01T00:00"},
+    ],
+)
+def test_an_end_that_cannot_be_meant_is_refused(
+    harness: Harness, ran: Any, options: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError):
+        put(harness, **options)
+
+    assert harness.app.schedules() == []
+
+
+def test_a_cron_expression_begins_at_its_start(harness: Harness, ran: Any) -> None:
+    seen = put(harness, cron="0 * * * *", start="2026-01-03T09:30")
+
+    assert seen.due_at == datetime(2026, 1, 3, 10, tzinfo=UTC)
+    assert seen.edit(start="2026-01-04T09:00").due_at == datetime(2026, 1, 4, 9, tzinfo=UTC)
 
 
 def test_the_next_times_are_told_in_its_zone(harness: Harness, ran: Any) -> None:
@@ -253,6 +471,60 @@ def test_a_fire_that_the_database_refuses_holds_up_no_other(
     sound(harness)
 
 
+def test_attempts_go_with_the_job_that_fires(harness: Harness, ran: Any, kind: str) -> None:
+    for n in range(4):
+        put(harness, f"t{n}", at=harness.now + HOUR)
+    put(harness, "late", every="1h")
+    with harness.app.transaction() as tx:
+        for statement in REFUSING[kind]:
+            tx.write(statement)
+    # The job of t3 fails and is tried again; the others are fired one by one.
+    harness.advance("1h 2m")
+    failed = harness.app.read("select job from duework_attempt")
+    with harness.app.transaction() as tx:
+        tx.write(REFUSING["gone"][kind == "postgres"])
+
+    # Whoever fires the next takes it along, and it has ended.
+    engine, late = harness.app.engine, harness.app.find_schedule("late")
+    harness.clock.move_to(harness.now + HOUR)
+
+    def verb(tx: Any, items: list[None]) -> list[None]:
+        for _ in items:
+            ScheduleVerbs(engine).fire(tx, "late", late.job or 0, group=True)
+        return items
+
+    engine.writer.call(verb, [None])
+
+    assert failed
+    assert harness.app.find_schedule("t3").state == "ended"
+    assert [
+        each for each in harness.app.admin.verify() if "attempt" in each.name and each.violations
+    ] == []
+
+
+def test_attempts_go_with_a_job_that_fires_for_another_task(
+    harness: Harness, ran: Any, kind: str
+) -> None:
+    seen = put(harness, "t3", every="1h")
+    with harness.app.transaction() as tx:
+        for statement in REFUSING[kind]:
+            tx.write(statement)
+    harness.advance("1h 10s")
+    assert harness.app.read("select job from duework_attempt")
+
+    # With a check it is fired by a task of its own.
+    def verb(tx: Any, items: list[None]) -> list[None]:
+        for _ in items:
+            ScheduleVerbs(harness.app.engine).edit(
+                tx, seen.key, lambda row: setattr(row, "idle", 1)
+            )
+        return items
+
+    harness.app.engine.writer.call(verb, [None])
+
+    sound(harness)
+
+
 def test_two_that_fire_at_the_same_moment_share_the_work(harness: Harness, ran: Any) -> None:
     for n in range(30):
         put(harness, f"t{n}", every="1m")
@@ -262,7 +534,7 @@ def test_two_that_fire_at_the_same_moment_share_the_work(harness: Harness, ran: 
 
     def verb(tx: Any, items: list[None]) -> list[None]:
         for _ in items:
-            Book(engine).fire(tx, "t3", jobs["t3"], group=True)
+            ScheduleVerbs(engine).fire(tx, "t3", jobs["t3"], group=True)
         return items
 
     engine.writer.call(verb, [None])
@@ -733,6 +1005,58 @@ def test_a_new_release_changes_what_nobody_edited(harness: Harness) -> None:
     sound(harness)
 
 
+def test_two_releases_that_start_in_turn_do_not_put_off_what_is_due(harness: Harness) -> None:
+    start = harness.now
+    declare(harness, every="2h", overlap="queue", missed="all")
+    for n in range(1, 25):
+        # Each starts more often than its schedule is due, and some at the very moment.
+        harness.clock.move_to(start + n * 30 * MINUTE)
+        declare(harness, every="3h" if n % 2 else "2h", overlap="queue", missed="all")
+
+    keys = harness.app.read("select key from duework_job where task = 'nightly' order by key")
+    fired = sorted((int(row.key.partition("@")[2]) - start) // HOUR for row in keys)
+    # Those of both at least, and none but those of one of them.
+    assert {6, 12} <= set(fired)
+    assert set(fired) <= {2, 3, 4, 6, 8, 9, 10, 12}
+    assert len(fired) == len(set(fired))
+    sound(harness)
+
+
+def test_two_releases_with_recurrence_rules_fire_nothing_by_starting(harness: Harness) -> None:
+    start = harness.now
+    for n in range(10):
+        harness.clock.move_to(start + n * HOUR)
+        declare(harness, rrule="FREQ=DAILY" if n % 2 else "FREQ=WEEKLY", overlap="queue")
+
+    assert harness.app.find_schedule("nightly").fires == 1
+
+
+def test_a_slot_that_is_due_stays_due_when_another_release_has_it_too(harness: Harness) -> None:
+    start = harness.now
+    put_off = declare(harness, cron="0 */2 * * *")
+    harness.clock.move_to(start + 2 * HOUR)
+    # Before anybody has fired it.
+    rows = [each.row(harness.now) for each in other_release(cron="0 * * * *")]
+
+    def verb(tx: Any, items: list[None]) -> list[None]:
+        for _ in items:
+            ScheduleVerbs(put_off.app.engine).put(tx, rows, default=True)
+        return items
+
+    put_off.app.engine.writer.call(verb, [None])
+
+    assert harness.app.find_schedule("nightly").slot == start + 2 * HOUR
+
+
+def other_release(**options: Any) -> list[Any]:
+    app = App("sqlite:///never-opened.db")
+
+    @app.task(**options)
+    async def nightly() -> None: ...
+
+    return [each for each in app._shapes if isinstance(each, Declared)]  # noqa: SLF001 - ours
+
+
 def test_an_operators_edit_outlives_every_release(harness: Harness) -> None:
     node = declare(harness, cron="0 20 * * *")
     node.app.find_schedule("nightly").edit(cron="0 4 * * *")
@@ -786,7 +1110,7 @@ def test_the_same_call_again_changes_nothing_and_another_replaces_it(
     assert put(harness, every="1h").due == start + HOUR
     assert put(harness, every="1h").why == "by an operator"
     changed = put(harness, every="2h")
-    assert (changed.edited, changed.why, changed.due) == (False, "", start + 150 * MINUTE)
+    assert (changed.edited, changed.why, changed.due) == (False, "", start + 2 * HOUR)
     first.pause()
     assert put(harness, every="3h").paused
     first.delete()

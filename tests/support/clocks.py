@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duework import App
-from duework.clock import SystemClock
+from duework.clock import SystemClock, VirtualClock
 
 
 class WallClock(SystemClock):
@@ -29,6 +29,21 @@ class WallClock(SystemClock):
 
     def monotonic(self) -> float:
         return super().monotonic() + (self.idle - self.stopped) / 1000
+
+
+class SetClock(VirtualClock):
+    """A virtual clock that is `wrong` by so much; boot time goes on."""
+
+    wrong = 0
+
+    def now(self) -> int:
+        return super().now() + self.wrong
+
+    def wall(self) -> int:
+        return self.now()
+
+    def move_to(self, now: int) -> None:
+        super().move_to(now - self.wrong)
 
 
 def clock_of(app: App) -> WallClock:

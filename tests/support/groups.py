@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from duework.db.database import Tx
-from duework.db.writer import Writer
+from duework.db.writer.writer import Writer
 from duework.errors import DatabaseError
 
 

@@ -19,18 +19,20 @@ import msgspec
 from duework.db import migrate
 from duework.db.database import Tx
 from duework.db.urls import open_database
-from duework.db.writer import Writer
-from duework.kernel import batches, jobs, settle
+from duework.db.writer.writer import Writer
 from duework.kernel import claim as claims
-from duework.kernel.claim import Want
+from duework.kernel import jobs, settle
+from duework.kernel import recover as recovery
+from duework.kernel.batches import verbs as batches
+from duework.kernel.claim import ClaimRequest
 from duework.kernel.job import (
     Claimed,
     Ending,
     Enqueued,
     Follow,
-    Held,
     Kind,
     LaneName,
+    LockedJob,
     NewBatch,
     NewJob,
 )
@@ -62,7 +64,7 @@ class Kernel:
         self.ids = Counter()
         self.now = START
         self.reacted: list[Event] = []
-        self.on_react: Callable[[Tx, Held, Ending], None] | None = None
+        self.on_react: Callable[[Tx, LockedJob, Ending], None] | None = None
         self.immortal: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -72,7 +74,7 @@ class Kernel:
         self.writer.close()
         self.database.close()
 
-    def react(self, tx: Tx, row: Held, ending: Ending) -> None:
+    def react(self, tx: Tx, row: LockedJob, ending: Ending) -> None:
         self.reacted.append(Event(row.id, ending.kind))
         if self.on_react is not None:
             self.on_react(tx, row, ending)
@@ -126,13 +128,13 @@ class Kernel:
 
         return self.run(verb)
 
-    def want(self, *tasks: str, free: int = 100, worker: int = ME, **more: Any) -> Want:
-        return Want(worker, LEASE, dict.fromkeys(tasks, "async"), {"async": free}, **more)
+    def want(self, *tasks: str, free: int = 100, worker: int = ME, **more: Any) -> ClaimRequest:
+        return ClaimRequest(worker, LEASE, dict.fromkeys(tasks, "async"), {"async": free}, **more)
 
     def claim(self, *tasks: str, free: int = 100, worker: int = ME, **more: Any) -> list[Claimed]:
         return self.claim_as(self.want(*tasks, free=free, worker=worker, **more)).jobs
 
-    def claim_as(self, want: Want, *, along: bool = False) -> claims.Claim:
+    def claim_as(self, want: ClaimRequest, *, along: bool = False) -> claims.Claim:
         def verb(tx: Tx) -> claims.Claim:
             return claims.claim(
                 tx, want, now=self.now, lanes=self.lanes, react=self.react, along=along
@@ -156,13 +158,15 @@ class Kernel:
 
     def extend(self, *held: Claimed, worker: int = ME) -> list[int]:
         leases = [(each.id, each.fence) for each in held]
-        return self.run(lambda tx: claims.extend(tx, leases, worker=worker, until=self.now + LEASE))
+        until = self.now + LEASE
+        gone = self.run(lambda tx: recovery.extend(tx, leases, worker=worker, until=until))
+        return [job for job, _ in gone]
 
     def recover(
         self, *, crashed: bool = True, dead: Sequence[int] = (), take_over: bool = True
     ) -> list[Ending]:
         def verb(tx: Tx) -> list[Ending]:
-            return claims.recover(
+            return recovery.recover(
                 tx,
                 now=self.now,
                 lanes=self.lanes,
@@ -208,14 +212,14 @@ class Kernel:
 
     # --- looking
 
-    def row(self, job: int) -> Held:
+    def row(self, job: int) -> LockedJob:
         with self.reading() as tx:
-            return settle.held(tx, [job], lock=False)[job]
+            return settle.lock_jobs(tx, [job], lock=False)[job]
 
-    def rows(self) -> list[Held]:
+    def rows(self) -> list[LockedJob]:
         with self.reading() as tx:
             found = tx.read("select id from duework_job order by id")
-            by_id = settle.held(tx, [each.id for each in found], lock=False)
+            by_id = settle.lock_jobs(tx, [each.id for each in found], lock=False)
         return [by_id[key] for key in sorted(by_id)]
 
     def read(self, sql: str, **values: Any) -> list[Any]:

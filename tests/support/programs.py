@@ -24,7 +24,7 @@ from typing import Any
 
 from duework import App, Channel, End, Fail, Next, Outbox, Page, Quota, Rate, Run, Sent, Throttled
 from duework.errors import UsageError
-from duework.kernel import alarm
+from duework.worker.wake import wakeups
 from tests.support.receiver import post
 
 TABLE = "create table if not exists effect (job bigint not null, note text not null)"
@@ -99,27 +99,13 @@ def isolated_call(run: Run, word: str) -> None:
 
 
 @app.task
-async def nap(run: Run, seconds: float) -> str:
-    """Sleeps the first time, and is quick when it is run again."""
+async def nap(run: Run, seconds: float, times: int = 1) -> str:
+    """Sleeps the first time, or the first few, and is quick when it is run again."""
     with noted(run):
         run.write(INSERT, job=run.job.id, note=f"fence {run.job.fence}")
-        if run.job.fence == 1:
+        if run.job.fence <= times:
             await asyncio.sleep(seconds)
     return "rested"
-
-
-@app.task
-async def homely(run: Run, how: str) -> str:
-    """Needs its worker: for a function inside the settle, or to enqueue by itself."""
-    with noted(run):
-        if run.job.fence == 1:
-            await asyncio.sleep(60)
-        if how == "commit":
-            run.commit(lambda tx: tx.write(INSERT, job=run.job.id, note=how) and how)
-        else:
-            run.write(INSERT, job=run.job.id, note=how)
-            await quick.aenqueue()
-    return how
 
 
 @app.chain(page_size=10)
@@ -502,13 +488,13 @@ async def main() -> int:
     if options.get("slow_listener"):
         delay_the_listener()
     if options.get("no_pulse"):
-        alarm.TICK_SECONDS = alarm.SOON_SECONDS = alarm.SLOW_TICK_SECONDS = 60.0
+        wakeups.TICK_SECONDS = wakeups.SOON_SECONDS = wakeups.SLOW_TICK_SECONDS = 60.0
     if options.get("no_slow_tick"):
-        alarm.SLOW_TICK_SECONDS = 60.0
+        wakeups.SLOW_TICK_SECONDS = 60.0
     if options.get("no_notices"):
-        alarm.Notices.of = classmethod(lambda _, __: None)  # type: ignore[assignment]
+        wakeups.Notices.of = classmethod(lambda _, __: None)  # type: ignore[assignment]
     if "patience" in options:
-        app.settings = replace(app.settings, patience_ms=options["patience"])
+        app.limits = replace(app.limits, patience_ms=options["patience"])
     worker = app.worker()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -529,7 +515,7 @@ async def main() -> int:
 
 def break_the_listener() -> None:
     """As behind a pooler that cannot LISTEN: the connection is refused each time."""
-    from duework.db import listen
+    from duework.db.postgres import listen
 
     def refused(url: str, **settings: str) -> dict[str, Any]:
         return {"host": "127.0.0.1", "port": 1, "connect_timeout": 1}
@@ -539,7 +525,7 @@ def break_the_listener() -> None:
 
 def delay_the_listener() -> None:
     """As on a slow network: it takes a second until notifications arrive."""
-    from duework.db import listen
+    from duework.db.postgres import listen
 
     serve = listen.Listener._serve  # noqa: SLF001 - the thread's own function
 

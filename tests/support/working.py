@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from duework import App
 from duework.kernel.facts import Fact
-from duework.kernel.worker import Worker
+from duework.worker.worker import Worker
 
 F = TypeVar("F")
 

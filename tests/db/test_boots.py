@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from duework import App
-from duework.db import sqlite
-from duework.db.sqlite import SqliteDatabase
+from duework.db.sqlite import database as sqlite
+from duework.db.sqlite.database import SqliteDatabase
 from duework.errors import Unavailable
-from duework.kernel import liveness
+from duework.kernel import processes
 from duework.kernel.engine import EPOCH_BITS
 from duework.kernel.job import Ending
 from tests.support.kernel import ME, Kernel
@@ -90,7 +90,7 @@ def test_a_worker_gives_fences_above_all_of_earlier_boots(
     app = App(f"sqlite:///{tmp_path / 'work.db'}")
     floors: list[int | None] = [app.engine.floor]
     for boot in ("monday", "tuesday", "wednesday"):
-        monkeypatch.setattr(liveness, "boot", lambda boot=boot: boot)
+        monkeypatch.setattr(processes, "boot", lambda boot=boot: boot)
         app.worker()
         floors.append(app.engine.floor)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duework.kernel.report import describe, redact, said
+from duework.kernel.error_text import describe, redact, said
 
 SECRET = "hunter2-Secret_99"  # noqa: S105 - nobody's
 

@@ -11,9 +11,9 @@ import apsw
 import pytest
 
 from duework import App
-from duework.db import log
-from duework.db.log import Log
-from duework.db.sqlite import SqliteDatabase
+from duework.db.sqlite import wal
+from duework.db.sqlite.database import SqliteDatabase
+from duework.db.sqlite.wal import Log
 
 SMALL = 64 * 1024
 
@@ -78,18 +78,18 @@ def found_after_a_kill(path: Path, folder: Path) -> int:
 
 
 def test_a_log_that_grows_is_given_room_ahead(shop: Shop, path: Path) -> None:
-    shop.enqueue(3 * log.LOOK_EVERY)
+    shop.enqueue(3 * wal.LOOK_EVERY)
 
     ahead = log_of(path).stat().st_size - written(path)
 
-    assert log.PIECE // 2 < ahead <= log.PIECE
+    assert wal.PIECE // 2 < ahead <= wal.PIECE
 
 
 def test_commits_that_have_room_do_not_make_the_file_larger(shop: Shop, path: Path) -> None:
-    shop.enqueue(3 * log.LOOK_EVERY)
+    shop.enqueue(3 * wal.LOOK_EVERY)
     before = log_of(path).stat().st_size
 
-    shop.enqueue(log.LOOK_EVERY)
+    shop.enqueue(wal.LOOK_EVERY)
 
     assert log_of(path).stat().st_size == before
 
@@ -116,8 +116,8 @@ def test_a_log_that_sqlite_starts_anew_keeps_its_size(shop: Shop, path: Path) ->
 def test_two_who_write_in_turn_never_write_zeros_over_each_other(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "LOOK_EVERY", 1)
-    monkeypatch.setattr(log, "PIECE", 8 * 4096)
+    monkeypatch.setattr(wal, "LOOK_EVERY", 1)
+    monkeypatch.setattr(wal, "PIECE", 8 * 4096)
     first, second = Shop(path), Shop(path)
 
     for _ in range(60):
@@ -141,7 +141,7 @@ def test_zeros_are_written_behind_the_end_only(tmp_path: Path) -> None:
 
     content = name.read_bytes()
     assert content[:200] == b"x" * 100 + b"y" * 100
-    assert content[200:] == bytes(log.PIECE)
+    assert content[200:] == bytes(wal.PIECE)
 
 
 def test_a_log_that_grows_by_leaps_is_left_alone(tmp_path: Path) -> None:
@@ -149,11 +149,11 @@ def test_a_log_that_grows_by_leaps_is_left_alone(tmp_path: Path) -> None:
     name.write_bytes(b"x")
     seen = watched(tmp_path / "a.db-wal")
     looks(seen)
-    name.write_bytes(b"x" * (2 * log.PIECE))
+    name.write_bytes(b"x" * (2 * wal.PIECE))
 
     looks(seen)
 
-    assert name.stat().st_size == 2 * log.PIECE
+    assert name.stat().st_size == 2 * wal.PIECE
 
 
 def test_a_log_that_is_not_there_or_is_a_link_harms_nobody(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_another_file_in_its_place_is_left_alone(tmp_path: Path) -> None:
 def test_where_nobody_waits_for_the_disk_no_room_is_made(path: Path) -> None:
     shop = Shop(path, durability="process")
 
-    shop.enqueue(3 * log.LOOK_EVERY)
+    shop.enqueue(3 * wal.LOOK_EVERY)
 
     assert log_of(path).stat().st_size < written(path) + 4096
     shop.app.close()
@@ -200,5 +200,5 @@ def watched(name: Path) -> Log:
 
 
 def looks(seen: Log) -> None:
-    for _ in range(log.LOOK_EVERY):
+    for _ in range(wal.LOOK_EVERY):
         seen.lengthen()

@@ -6,33 +6,33 @@ from typing import Any
 
 from duework.clock import SystemClock
 from duework.db.database import Tx
-from duework.kernel import liveness
+from duework.kernel import processes
+from duework.kernel.clock_watch import TakeoverPause
 from duework.kernel.engine import Engine
-from duework.kernel.lanes import Q
-from duework.kernel.steps import Hold
+from duework.kernel.lanes import JOBS
 from duework.kernel.tasks import Registry
-from duework.kernel.turns import Turn, TurnResult, Turns
+from duework.worker.rounds import Round, RoundResult, Rounds
 from tests.support.kernel import LEASE, ME, OTHER, START, Kernel
 
 
 def test_one_that_was_too_slow_learns_who_was_quicker(kernel: Kernel) -> None:
     engine = Engine(kernel.database, Registry())
-    hold = Hold(engine.clock, engine.steps, LEASE)
-    turns = Turns(engine, liveness.this_process(ME, START), hold)
-    other = liveness.this_process(OTHER, START)
+    hold = TakeoverPause(engine.clock, engine.clock_watch, LEASE)
+    turns = Rounds(engine, processes.this_process(ME, START), hold, lambda _: None)
+    other = processes.this_process(OTHER, START)
 
-    def verb(tx: Tx) -> TurnResult:
+    def verb(tx: Tx) -> RoundResult:
         query = tx.query
 
         def meanwhile(statement: Any, values: Any) -> Any:
             rows = query(statement, values)
             if statement.name == "lanes":
                 # As if it had come from another transaction, after this one has looked around.
-                query(Q.worker_is, {name: getattr(other, name) for name in other.__slots__})
+                query(JOBS.worker_is, {name: getattr(other, name) for name in other.__slots__})
             return rows
 
         tx.query = meanwhile  # type: ignore[method-assign]
-        [result] = turns.take(tx, [Turn([], kernel.want("greet"))])
+        [result] = turns.settle_and_claim(tx, [Round([], kernel.want("greet"))])
         return result
 
     assert [worker.id for worker in kernel.run(verb).workers] == [OTHER]
@@ -57,17 +57,18 @@ def test_a_step_that_another_thread_has_noticed_meanwhile_costs_nobody_a_lease(
     kernel: Kernel,
 ) -> None:
     """Noticed after the worker has decided to take its turn, and before the turn is taken."""
-    clock, turn = Clock(), Turn([], kernel.want("greet"))
+    clock, turn = Clock(), Round([], kernel.want("greet"))
     engine = Engine(kernel.database, Registry(), clock)
-    turns = Turns(engine, liveness.this_process(ME, START), Hold(clock, engine.steps, LEASE))
+    hold = TakeoverPause(clock, engine.clock_watch, LEASE)
+    turns = Rounds(engine, processes.this_process(ME, START), hold, lambda _: None)
     kernel.enqueue(kernel.new())
     [held] = kernel.claim("greet", worker=OTHER)
 
     clock.wrong = 3_600_000
-    engine.steps.steady()
-    [result] = kernel.run(lambda tx: turns.take(tx, [turn]))
+    engine.clock_watch.checked_now()
+    [result] = kernel.run(lambda tx: turns.settle_and_claim(tx, [turn]))
     assert list(result.recovered) == []
 
     clock.time += LEASE
-    [result] = kernel.run(lambda tx: turns.take(tx, [turn]))
+    [result] = kernel.run(lambda tx: turns.settle_and_claim(tx, [turn]))
     assert [ending.id for ending in result.recovered] == [held.id], "one lease later it is over"

@@ -12,10 +12,10 @@ import pytest
 
 from duework import App
 from duework.db.database import NewRow, Tx
-from duework.db.marks import Marks
+from duework.db.sqlite.markers import CommitMarkers
 from duework.errors import DatabaseError
 from duework.kernel.job import LaneName
-from duework.kernel.lanes import Q
+from duework.kernel.lanes import JOBS
 from tests.support.groups import in_one_group
 
 
@@ -75,7 +75,7 @@ def test_a_job_that_was_refused_is_not_taken_for_the_mark(app: App, happens: boo
         drawn = [app.engine.ids.draw() for _ in tasks]
         for job, task in zip(drawn, tasks, strict=True):
             rest = (None, 1, 1, 0, "[]", 0, None, None, None, None, None)
-            tx.put(Q.insert_one, (job, lane, task, *rest))
+            tx.put(JOBS.insert_one, (job, lane, task, *rest))
         return drawn
 
     trigger = """create trigger refuses before insert on duework_job when new.task = 'refused'
@@ -141,7 +141,7 @@ def test_a_group_that_could_not_even_be_marked_is_not_taken_for_the_one_before()
         )
         connection.execute("create table duework_job (id integer primary key, checksum, worker)")
         connection.execute("insert into duework_job values (1, 11, null)")
-        marks, broken = Marks(), cast("apsw.Connection", Broken())
+        marks, broken = CommitMarkers(), cast("apsw.Connection", Broken())
         marks.leave(connection, row(1, 11), 1)
         with pytest.raises(apsw.IOError):
             marks.leave(broken, row(2, 22), 2)

@@ -16,7 +16,7 @@ import pytest
 
 from duework import App, Quota, Rate
 from duework.kernel.facts import LeaseRecovered
-from tests.app.test_standby import Crowd, at_rest, sleeping, until
+from tests.app.test_handoff import Crowd, at_rest, sleeping, until
 
 
 @pytest.fixture

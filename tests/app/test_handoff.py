@@ -15,8 +15,8 @@ import pytest
 
 from duework import App, Quota
 from duework.db.database import Tx
-from duework.kernel.attempts import Attempts
-from duework.kernel.worker import Worker
+from duework.worker.attempts import Attempts
+from duework.worker.worker import Worker
 
 
 class Commits:
@@ -276,7 +276,7 @@ def test_what_a_pace_was_told_counts_for_what_is_enqueued_next(app: App) -> None
     async def program() -> None:
         async with sleeping(app) as worker:
             # The worker is not woken for it: else it may have written it down before.
-            app.registry.on_note = lambda: None
+            app.registry.on_report = lambda: None
 
             def tell_and_ask() -> None:
                 quota.blocked("1h")
@@ -295,7 +295,7 @@ def test_a_worker_that_cannot_start_what_it_was_given_ends_loudly(
     @app.task
     async def note() -> None: ...
 
-    def no_threads(self: Attempts, jobs: object, **_: bool) -> None:
+    def no_threads(self: Attempts, jobs: object) -> None:
         if jobs:
             raise RuntimeError("can't start new thread")
 

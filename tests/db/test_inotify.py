@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from duework.db.notices import Notices
+from duework.db.sqlite.inotify import Notices
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells")
 

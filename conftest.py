@@ -1,0 +1,33 @@
+"""What all tests share, of the package and of the systems: how long each folder took."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+# Seconds by folder, summed over the processes that tests are spread over.
+_took: Counter[str] = Counter()
+WORTH_SAYING = 60
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    folder = report.nodeid.split("::")[0].rpartition("/")[0]
+    _took["/".join(folder.split("/")[:2]) or "."] += report.duration
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if sum(_took.values()) < WORTH_SAYING:
+        return
+    processes = _spread(config)
+    terminalreporter.section("time by folder")
+    for folder, seconds in _took.most_common():
+        terminalreporter.write_line(f"{seconds / processes:7.1f} s  {folder}")
+
+
+def _spread(config: pytest.Config) -> int:
+    """How many processes tests were spread over."""
+    chosen = config.getoption("numprocesses", default=None)
+    return chosen if isinstance(chosen, int) and chosen > 0 else 1
