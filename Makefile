@@ -66,8 +66,8 @@ lock: ## Pin the dependencies of pyproject.toml again, with hashes, in requireme
 	build/lock/bin/python -m pip --disable-pip-version-check --quiet install 'uv>=0.13,<0.14'
 	@mkdir -p requirements
 	$(LOCK) --output-file requirements/runtime.txt
-	$(LOCK) --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	$(LOCK) --all-extras --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
 
 clean: ## Remove .venv, caches and build output
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests bench proof -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests bench proof systems -name __pycache__ -type d -prune -exec rm -rf {} +

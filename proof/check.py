@@ -84,18 +84,22 @@ def _leases(h: History) -> Iterator[str]:
 
 def _stale_effects(h: History) -> Iterator[str]:
     holding: dict[int, int | None] = {}
+    settled: dict[int, int | None] = {}
     for change in h.changes:
         if change.state == "effect":
             current = holding.get(change.job)
-            if current != change.fence:
+            # The row goes before its effects: it was settled by this fence, and by no other since.
+            if change.fence not in {current, settled.get(change.job)}:
                 yield (
                     f"I4 an effect of job {change.job} at fence {change.fence} committed while the"
                     f" fence that held was {current}"
                 )
         elif change.worker is None:
             holding[change.job] = None
+            settled[change.job] = change.fence
         else:
             holding[change.job] = change.fence
+            settled[change.job] = None
 
 
 def _effects_once(h: History) -> Iterator[str]:

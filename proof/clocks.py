@@ -18,7 +18,7 @@ from unittest import mock
 
 from duework import App
 from duework.db.urls import served
-from duework.kernel.steps import Steps
+from duework.kernel.clock_watch import ClockWatch
 from proof import tasks
 from proof.check import check
 from proof.history import Op, gather, record
@@ -137,7 +137,7 @@ def _file() -> Any:
         yield f"sqlite:///{Path(folder) / 'work.db'}"
 
 
-def _deaf(steps: Steps) -> int:
+def _deaf(steps: ClockWatch) -> int:
     return steps._clock.now()
 
 
@@ -156,7 +156,7 @@ def set_clocks(scale: Scale, seed: int) -> Result:
                 f"{label}: leases held at a step": day.held,
             }
             result.floors |= {f"{label}: steps": len(steps), f"{label}: leases held at a step": 2}
-    with _file() as address, mock.patch.object(Steps, "steady", _deaf):
+    with _file() as address, mock.patch.object(ClockWatch, "checked_now", _deaf):
         result.planted["nobody notices that a clock was set"] = bool(_day(address, seed, [HOUR])[1])
     return result
 

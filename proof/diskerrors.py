@@ -25,10 +25,10 @@ from typing import Any
 
 import apsw
 
-from duework.db import reserve
 from duework.db.database import Retryable
-from duework.db.sqlite import SqliteDatabase
-from duework.db.writer import Writer
+from duework.db.sqlite import reserve
+from duework.db.sqlite.database import SqliteDatabase
+from duework.db.writer.writer import Writer
 from duework.errors import Error, Unavailable, Unknown
 from proof.kernelfaults import Impossible, Supervisor, surrender
 from proof.section import Result, Scale, Section, tell

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from duework.errors import Error, NotFound
-from duework.kernel import runner
+from duework.worker import runner
 from proof import hostile
 from proof.section import Result, Scale, Section, tell
 from proof.shards import spread
@@ -219,7 +219,7 @@ def _no_checksum() -> None:
 
 
 def _raw_errors() -> None:
-    from duework.db import sqlite
+    from duework.db.sqlite import database as sqlite
 
     setattr(sqlite, "unopened", lambda _, error: error)  # noqa: B010 - replaced
 

@@ -165,7 +165,8 @@ def _judged(report: Report, canary: Path) -> list[str]:
     if "victim" in ran:
         problems.append("a payload that had been replaced was run")
     for state, has_reason in report.of("state"):
-        if state not in {"done", "failed"} or (state == "failed" and not has_reason):
+        # One whose arguments fit no signature is open, with the reason: it is left to another version.
+        if state not in {"done", "failed", "open"} or (state != "done" and not has_reason):
             problems.append(f"a hostile job is {state}")
     return problems
 

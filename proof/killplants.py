@@ -9,9 +9,10 @@ from typing import Any
 from duework.db import migrate
 from duework.db.database import Tx
 from duework.db.queries import script
-from duework.db.sqlite import SqliteDatabase
-from duework.kernel import host, jobs, settle
-from duework.kernel.lanes import Q
+from duework.db.sqlite.database import SqliteDatabase
+from duework.kernel import jobs, settle
+from duework.kernel.lanes import JOBS
+from duework.worker import host
 from proof.killwork import BY_NAME, Scenario
 from proof.shop import Ack, Shop
 
@@ -78,23 +79,23 @@ def answered_before_the_commit(_shop: Shop, say: Ack) -> None:
 def rows_before_their_attempts(shop: Shop, _say: Ack) -> None:
     def delete(tx: Tx, found: Mapping[int, int | None], *, now: int) -> None:  # noqa: ARG001
         ids = list(found)
-        tx.query(Q.delete_jobs, {"ids": ids})
+        tx.query(JOBS.delete_jobs, {"ids": ids})
         tx.after_commit.append(
-            lambda: _apart(shop, lambda late: late.query(Q.delete_attempts, {"ids": ids}))
+            lambda: _apart(shop, lambda late: late.query(JOBS.delete_attempts, {"ids": ids}))
         )
 
     jobs._delete = delete
 
 
 def migration_recorded_apart(_shop: Shop, _say: Ack) -> None:
-    def apply(database: Any, _steps: Any, part: str, step: Any) -> bool:
+    def apply(database: Any, _steps: Any, step: Any) -> bool:
+        each, migration = step
         with database.transaction() as tx:
             tx.query(migrate._CREATE, {})
-            for statement in script(step.text):
+            for statement in script(migration.text):
                 tx.query(migrate._statement(statement), {})
         with database.transaction() as tx:
-            values = {"part": part, "number": step.number, "name": step.name, "compatible": 1}
-            tx.query(migrate._RECORD, values)
+            tx.query(migrate._RECORD, each.row(migration))
         return True
 
     setattr(migrate, "_apply", apply)  # noqa: B010 - with fewer types

@@ -11,8 +11,8 @@ from typing import Any
 
 from duework import Part
 from duework.db.migrate import kernel_steps
-from duework.kernel.engine import prune_round
 from duework.kernel.job import DAY
+from duework.kernel.pruning import prune_round
 from proof.shop import LINKS, START, Ack, Shop
 
 # What the killed process had told its callers, in order.

@@ -1,11 +1,11 @@
 """Simulated nodes: the real engine and the real worker, in virtual time, on a store that fails.
 
 Real are: every verb and every statement, the group commit and its retries (`Writer._attempt`), the
-decision about a COMMIT whose answer was lost (`SqliteDatabase._after_failed_commit`), `Worker`, `Turns`,
-`Attempts`, `Runner`, `Keeper`'s turns, `Alarm`'s looks at `data_version`, `Steps` and `Hold`, the ledger
-of started attempts, and the SQLite below. Not real are: threads (the writer's and the keeper's are
-coroutines here), processes of their own for suspects, sockets, the death of a process as the system
-tells it, PostgreSQL, and anything inside one transaction: that is one step of the simulation.
+decision about a COMMIT whose answer was lost (`SqliteDatabase._after_failed_commit`), `Worker`, `Rounds`,
+`Attempts`, `Runner`, what `LeaseKeeper` extends, the looks of `Wakeups` at `data_version`, `ClockWatch` and
+`TakeoverPause`, the file of started jobs, and the SQLite below. Not real are: threads (the writer's and the
+keeper's are coroutines here), sockets, the death of a process as the system reports it, PostgreSQL, and
+anything inside one transaction: that is one step of the simulation.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ import apsw
 from duework import App
 from duework.clock import SystemClock
 from duework.db.database import Retryable, Tx
-from duework.db.errands import Errands
-from duework.db.requests import Errand, Request, requested
-from duework.db.sqlite import SqliteDatabase, SqliteTx, parse
-from duework.db.writer import Writer, _backoff
+from duework.db.sqlite.database import SqliteDatabase, SqliteTx, parse
+from duework.db.writer.attached import AttachedRequests
+from duework.db.writer.requests import AttachedRequest, Request, requested
+from duework.db.writer.writer import Writer, _backoff
 from duework.errors import Unavailable, UsageError
 from duework.ids import Ids
-from duework.kernel.alarm import Alarm
 from duework.kernel.engine import Engine
 from duework.kernel.job import LaneName
-from duework.kernel.keeper import Keeper
-from duework.kernel.liveness import Process
-from duework.kernel.offers import SUFFIX, Offer, Seen, Terms
-from duework.kernel.worker import Worker
+from duework.kernel.processes import Process
+from duework.worker.handoff.board import OfferBoard
+from duework.worker.handoff.offer import SUFFIX, ForeignOffer, Offer, Terms
+from duework.worker.lease_keeper import LeaseKeeper
+from duework.worker.wake.wakeups import Wakeups
+from duework.worker.worker import Worker
 from proof import tasks
 from proof.loop import SimLoop, whose
 
@@ -60,7 +61,7 @@ class World:
         # Claims that went along with an enqueue, in a worker's own process and by others for it.
         self.along = self.handed = 0
         # What workers offer to other nodes.
-        self.offers: dict[int, Seen] = {}
+        self.offers: dict[int, ForeignOffer] = {}
         self.log: list[str] = []
 
     def say(self, what: str) -> None:
@@ -79,7 +80,7 @@ class World:
             return self.rng.uniform(0.5, 2 * LEASE / 1000)
         return self.rng.expovariate(200)
 
-    def verdict(self, process: Process) -> str:
+    def verdict(self, process: Process, *, near: bool = True) -> str:  # noqa: ARG002 - as the real one
         """What the current node can say about another process."""
         here = next((n for n in self.nodes if n.mark == whose.get()), None)
         other = next((n for n in self.nodes if n.worker and n.worker.id == process.id), None)
@@ -168,14 +169,14 @@ class Faulty:
         return getattr(self._real, name)
 
 
-class SimErrands(Errands):
+class SimErrands(AttachedRequests):
     """Counts what went along."""
 
     def __init__(self, world: World) -> None:
         super().__init__()
         self._world = world
 
-    def begin(self) -> list[Errand]:
+    def begin(self) -> list[AttachedRequest]:
         found = super().begin()
         self._world.along += len(found)
         return found
@@ -186,7 +187,7 @@ class SimWriter(Writer):
 
     def __init__(self, database: SimDatabase, world: World, node: Node) -> None:
         super().__init__(database)
-        self.errands = SimErrands(world)
+        self.attached = SimErrands(world)
         self._world, self._node = world, node
         self._serving = False
 
@@ -208,7 +209,7 @@ class SimWriter(Writer):
         while self._waiting:
             await asyncio.sleep(self._world.delay())
             group, tries = self._take(), 0
-            self.errands.choose(group)
+            self.attached.choose(group)
             while group and not self._attempt(group):
                 self._tell([each for each in group if each.error is not None])
                 group = [each for each in group if each.error is None]
@@ -234,7 +235,7 @@ class SimWriter(Writer):
         return results
 
 
-class SimKeeper(Keeper):
+class SimKeeper(LeaseKeeper):
     """The keeper with a coroutine for its thread."""
 
     def start(self) -> None:
@@ -246,10 +247,10 @@ class SimKeeper(Keeper):
     async def _aserve(self) -> None:
         loop = asyncio.get_running_loop()
         self._last_success = loop.time()
-        self._next_turn = loop.time() + self._every
+        self._next_extend = loop.time() + self._every
         while not self._stop.is_set():
             await asyncio.sleep(min(0.25, self._every / 2))
-            self._turn()
+            self._extend_if_due()
 
 
 class SimBell:
@@ -272,43 +273,6 @@ class SimBell:
     def leave(self, _: int) -> None:
         """There is nothing to leave."""
 
-    def offer(self, worker: int) -> Offer:
-        path = Path(f"{parse(self._world.url)[0]}-{worker:x}{SUFFIX}")
-        made = Offer(path)
-        self._world.offers[worker] = Seen(str(path))
-        return made
-
-    def offered(self, lane: LaneName) -> tuple[Seen, int, Terms] | None:
-        if self._world.many_hosts:
-            return None
-        for seen in self._world.offers.values():
-            if (found := seen.offered(lane)) is not None:
-                return seen, *found
-        return None
-
-    def announce(self, taken: Seen, message: bytes) -> None:
-        self._tell(taken, message)
-
-    def hand_over(self, taken: Seen, message: bytes) -> None:
-        if self._tell(taken, message):
-            self._world.handed += 1
-
-    def _tell(self, taken: Seen, message: bytes) -> bool:
-        """By the way of a datagram: later, perhaps never, and not always in order."""
-        for node in self._world.nodes:
-            worker = node.worker
-            if worker is None or self._world.offers.get(worker.id) is not taken:
-                continue
-            if not node.alive or self._world.hit(self._world.lost_bells):
-                # Also as if this node had ended right after its commit.
-                self._world.say(f"nothing handed over to {node.mark}")
-                return False
-            delay = self._world.rng.expovariate(500)
-            handed = worker._standby.handed
-            self._world.loop.call_later(delay, handed, message, context=node.context)
-            return True
-        return False
-
     def take_down(self, worker: int) -> None:
         if (seen := self._world.offers.pop(worker, None)) is not None:
             seen.take_down()
@@ -317,7 +281,43 @@ class SimBell:
         """There is nothing to close."""
 
 
-class SimAlarm(Alarm):
+class SimOffers(OfferBoard):
+    """What workers offer to the other nodes of one host."""
+
+    def __init__(self, engine: Engine, world: World) -> None:
+        self._engine = engine
+        self._world = world
+
+    def own(self, worker: int) -> Offer:
+        path = Path(f"{parse(self._world.url)[0]}-{worker:x}{SUFFIX}")
+        made = Offer(path)
+        self._world.offers[worker] = ForeignOffer(str(path))
+        return made
+
+    def offered(self, lane: LaneName) -> tuple[ForeignOffer, int, Terms] | None:
+        if self._world.many_hosts:
+            return None
+        for seen in self._world.offers.values():
+            if (found := seen.offered(lane)) is not None:
+                return seen, *found
+        return None
+
+    def deliver(self, taken: ForeignOffer, message: bytes) -> None:
+        for node in self._world.nodes:
+            worker = node.worker
+            if worker is None or self._world.offers.get(worker.id) is not taken:
+                continue
+            if not node.alive or self._world.hit(self._world.lost_bells):
+                # Also as if this node had ended right after its commit.
+                self._world.say(f"nothing handed over to {node.mark}")
+                return
+            self._world.handed += 1
+            delay = self._world.rng.expovariate(500)
+            handed = worker._resting.handed
+            self._world.loop.call_later(delay, handed, message, context=node.context)
+
+
+class SimWakeups(Wakeups):
     """Is told of deaths by the simulation."""
 
     deaths: dict[int, list[tuple[Node | None, Callable[[int], None]]]]
@@ -344,7 +344,7 @@ class Node:
         self.context = contextvars.copy_context()
         self.context.run(whose.set, self.mark)
         self.app = App(world.url, lease=f"{LEASE}ms", grace="2s", concurrency=4)
-        self.tasks = tasks.define(self.app, importable=False)
+        self.tasks = tasks.define(self.app)
         self.main: asyncio.Task[None] | None = None
         world.nodes.append(self)
 
@@ -360,17 +360,18 @@ class Node:
         engine = app._engine = Engine(database, app.registry, self.clock)
         engine.reactor, engine.hooks = app._react, app._hooks
         engine.writer = SimWriter(database, world, self)
-        engine.steps.elsewhere = lambda ask: ask()
-        engine.steps.begin()
+        engine.clock_watch.elsewhere = lambda ask: ask()
+        engine.clock_watch.begin()
         # Its workers claim as those of one machine do.
         engine.floor = None if world.many_hosts else 0
         engine.ids = Ids(self.clock.now, world.rng.randrange)
         engine.chance = world.rng.random
-        engine.bell = SimBell(world, self)  # type: ignore[assignment]  # rings, as Bell does
+        engine.doorbell = SimBell(world, self)
+        engine.offers = SimOffers(engine, world)
 
     async def _run(self) -> None:
         if self._works:
-            self.worker = Worker(self.app.engine, self.app.settings)
+            self.worker = Worker(self.app.engine, self.app.limits)
             await self.worker.run()
             self.world.say(f"stopped {self.mark}")
             self.alive = False
@@ -387,7 +388,7 @@ class Node:
     def _tell_of_death(self) -> None:
         if self.worker is None:
             return
-        for node, told in SimAlarm.deaths.pop(self.worker.id, []):
+        for node, told in SimWakeups.deaths.pop(self.worker.id, []):
             if node is not None and node.alive:
                 delay = self.world.rng.expovariate(20)
                 self.world.loop.call_later(delay, told, self.worker.id, context=node.context)

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from duework.db.postgres_connect import SERVER
+from duework.db.postgres.connect import SERVER
 from proof import tasks
 from proof.section import Result, Scale, Section
 from proof.storms import BACKLOG, LEASE_MS, SLOTS, Storm, counted, storm, until

@@ -12,14 +12,14 @@ from typing import Any
 from unittest import mock
 
 from duework.db.database import Retryable, Tx
-from duework.db.postgres import PostgresDatabase
+from duework.db.postgres.database import PostgresDatabase
 from duework.db.queries import Statement
-from duework.db.sqlite import SqliteDatabase
+from duework.db.sqlite.database import SqliteDatabase
 from duework.kernel import settle
-from duework.kernel.keeper import Keeper
-from duework.kernel.lanes import Q
+from duework.kernel.lanes import JOBS
 from duework.kernel.tasks import Registry
-from duework.kernel.turns import Turn, TurnResult, Turns
+from duework.worker.lease_keeper import LeaseKeeper
+from duework.worker.rounds import Round, RoundResult, Rounds
 
 Plant = Callable[[], contextlib.AbstractContextManager[Any]]
 
@@ -38,9 +38,9 @@ def _no_fence() -> Any:
 @contextlib.contextmanager
 def _effects_apart() -> Iterator[None]:
     """Effects are committed, and then the ending is."""
-    ask = Turns.ask
+    ask = Rounds.ask
 
-    async def apart(self: Turns, turn: Turn) -> TurnResult:
+    async def apart(self: Rounds, turn: Round) -> RoundResult:
         def effects(tx: Tx, endings: list[Any]) -> list[None]:
             for ending in endings:
                 for effect in ending.effects:
@@ -49,22 +49,22 @@ def _effects_apart() -> Iterator[None]:
 
         await self._engine.writer.acall(effects, list(turn.endings), patience=None)
         bare = [ending.but(effects=()) for ending in turn.endings]
-        rest = Turn(bare, turn.want, turn.dead, turn.excused, turn.progress)
+        rest = Round(bare, turn.want, turn.dead, turn.uncharged, turn.progress)
         return await ask(self, rest)
 
-    with mock.patch.object(Turns, "ask", apart):
+    with mock.patch.object(Rounds, "ask", apart):
         yield
 
 
 def _endless_leases() -> Any:
     """Nobody writes off what has ended."""
-    return mock.patch("duework.kernel.turns.recover", return_value=[])
+    return mock.patch("duework.worker.rounds.recover", return_value=[])
 
 
 def _same_fence() -> Any:
     """A claim leaves the fence as it is."""
-    text = _changed(Q.claim, "fence = max(fence, +:floor) + 1", "fence = max(fence, 1 + :floor)")
-    return mock.patch.object(Q, "claim", text)
+    text = _changed(JOBS.claim, "fence = max(fence, +:floor) + 1", "fence = max(fence, 1 + :floor)")
+    return mock.patch.object(JOBS, "claim", text)
 
 
 def _never_happened() -> Any:
@@ -91,25 +91,25 @@ def _server_never_happened() -> Any:
 
 def _no_extension() -> Any:
     """Leases are not kept."""
-    return mock.patch.object(Keeper, "_try_extend", return_value=True)
+    return mock.patch.object(LeaseKeeper, "_try_extend", return_value=True)
 
 
 def _no_limit() -> Any:
     """Everybody counts only what they take themselves."""
-    empty = _changed(Q.running, "where worker is not null", "where false")
-    return mock.patch.object(Q, "running", empty)
+    empty = _changed(JOBS.running, "where worker is not null", "where false")
+    return mock.patch.object(JOBS, "running", empty)
 
 
 def _too_early() -> Any:
     """What is put off may be claimed at once."""
-    text = _changed(Q.claim, "due <= +:now", "due <= +:now + 600")
-    return mock.patch.object(Q, "claim", text)
+    text = _changed(JOBS.claim, "due <= +:now", "due <= +:now + 600")
+    return mock.patch.object(JOBS, "claim", text)
 
 
 def _disorder() -> Any:
     """The last come is served first."""
-    text = _changed(Q.claim, "order by due, id", "order by due desc, id desc")
-    return mock.patch.object(Q, "claim", text)
+    text = _changed(JOBS.claim, "order by due, id", "order by due desc, id desc")
+    return mock.patch.object(JOBS, "claim", text)
 
 
 def _greedy() -> Any:

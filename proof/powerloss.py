@@ -26,10 +26,10 @@ from typing import Any
 
 import apsw
 
-from duework.db import log
-from duework.db.sqlite import SqliteDatabase
-from duework.kernel.engine import prune_round
+from duework.db.sqlite import wal
+from duework.db.sqlite.database import SqliteDatabase
 from duework.kernel.job import DAY
+from duework.kernel.pruning import prune_round
 from proof.disk import CERTAIN, MODELS, Disk, Event, record
 from proof.killplants import effect_after_the_commit
 from proof.section import Result, Scale, Section, tell
@@ -61,7 +61,7 @@ def work(path: Path, durability: str, rounds: int, plant: Plant | None, acked: A
     """Some of everything, one caller, so that answers have an order."""
     _checkpoint_often()
     # The log is looked at, and given room, more often as well.
-    log.LOOK_EVERY, log.PIECE = 4, 16 * 1024
+    wal.LOOK_EVERY, wal.PIECE = 4, 16 * 1024
     shop = Shop(path, durability=durability)
     if plant is not None:
         plant(shop)

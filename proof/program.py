@@ -10,7 +10,7 @@ import os
 from typing import Any
 
 from duework import App
-from duework.db.postgres import PostgresDatabase
+from duework.db.postgres.database import PostgresDatabase
 from proof import tasks
 from proof.plants import PLANTS
 

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from duework.kernel import liveness
-from duework.kernel.liveness import Process
+from duework.kernel import processes
+from duework.kernel.processes import Process
 
 _HEADER, _FRAME = 32, 24
 
@@ -30,13 +30,13 @@ def without_chance() -> None:
         return chance.getrandbits(k)
 
     secrets.randbits = bits
-    real = liveness.this_process
+    real = processes.this_process
 
     def this_process(identifier: int, started: int) -> Process:
         # There is a process 1, and it was not born then: whoever looks finds the holder dead.
         return replace(real(identifier, started), pid=1, born=-1)
 
-    liveness.this_process = this_process
+    processes.this_process = this_process
 
 
 def fingerprint(path: Path, beside: list[Path], answers: list[Any]) -> bytes:

@@ -150,7 +150,7 @@ def _channels(seen: Shapes) -> Iterator[str]:
         of_job[row.job].add(row.channel)
         yield from _sent(seen, row, row.channel, honoured=row.channel == "keyed")
         if row.state == "sending":
-            yield f"I11 {row.channel} of {row.job} has no outcome; its mark: {row.marked}"
+            yield f"I11 {row.channel} of {row.job} has no outcome; started: {row.send_started}"
     for job, state in seen.notified:
         # One that was given up as poison before its body ended has chosen nothing.
         if chosen[job] != 1 and not (state == "failed" and not of_job[job]):

@@ -52,7 +52,7 @@ class Channelled(NamedTuple):
     channel: str
     key: str
     state: str
-    marked: int | None
+    send_started: int | None
     error: str | None
     n: int
     mood: str
@@ -218,7 +218,7 @@ def _chains(app: App, seen: Shapes) -> None:
 
 
 def _messages(app: App, seen: Shapes) -> None:
-    columns = "job, channel, key, state, marked, error, payload"
+    columns = "job, channel, key, state, send_started, error, payload"
     for row in _rows(app, f"select {columns} from duework_delivery"):
         given = json.loads(row[-1])
         seen.channels.append(Channelled._make([*row[:-1], given["n"], given["mood"]]))

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from unittest import mock
 
-from duework.kernel import tally
-from duework.kernel.paces import Rate
-from duework.shapes import object_store, schedule_row
-from duework.shapes.chains import Chains
-from duework.shapes.channels import Channel
-from duework.shapes.posting import Posting
+from duework.kernel.batches import counters
+from duework.kernel.paces.pace import Rate
+from duework.shapes.chains.verbs import Chains
+from duework.shapes.deliveries.channels import Channel
+from duework.shapes.objects import store as object_store
+from duework.shapes.outboxes.runner import OutboxRunner
+from duework.shapes.schedules import row as schedule_row
 from proof.plants import PLANTS as KERNEL_PLANTS
 from proof.shapecheck import check
 from proof.shapehistory import Shapes, Start
@@ -43,14 +44,14 @@ def _forgotten_slots() -> Any:
 
 def _early_follow_up() -> Any:
     """A batch is thought to be over when one member is left."""
-    concluded = tally._concluded
+    concluded = counters._concluded
 
     def early(tx: Any, batch: int, row: Any, now: int) -> bool:
         if row.open == 1 and row.settled is None and not row.fired:
-            tally._followed(tx, row, now)
+            counters._followed(tx, row, now)
         return concluded(tx, batch, row, now)
 
-    return mock.patch.object(tally, "_concluded", early)
+    return mock.patch.object(counters, "_concluded", early)
 
 
 def _page_of_the_cancelled() -> Any:
@@ -72,30 +73,30 @@ def _sent_again() -> Any:
 def _always_remembered() -> Any:
     """The same of an outbox: its upstream is thought to remember keys, and does not."""
 
-    def submit_again(_: Posting, *__: Any) -> bool:
+    def submit_again(_: OutboxRunner, *__: Any) -> bool:
         return True
 
-    def not_submitted(self: Posting, run: Any, go: Any, error: Exception) -> Any:
+    def not_submitted(self: OutboxRunner, run: Any, go: Any, error: Exception) -> Any:
         if isinstance(error, self._outbox.lost):
             raise error
         return original(self, run, go, error)
 
-    original = Posting._not_submitted
+    original = OutboxRunner._not_submitted
     stack = contextlib.ExitStack()
-    stack.enter_context(mock.patch.object(Posting, "_remembered", submit_again))
-    stack.enter_context(mock.patch.object(Posting, "_not_submitted", not_submitted))
+    stack.enter_context(mock.patch.object(OutboxRunner, "_remembered", submit_again))
+    stack.enter_context(mock.patch.object(OutboxRunner, "_not_submitted", not_submitted))
     return stack
 
 
 def _own_rate() -> Any:
     """Everybody begins with a full rate of their own."""
-    turn = Rate.turn
+    turn = Rate.bring_up
 
     def forgetful(self: Rate, state: Any, now: int) -> None:
         turn(self, state, now)
         state.update(used=0, level=self._cap, open=0)
 
-    return mock.patch.object(Rate, "turn", forgetful)
+    return mock.patch.object(Rate, "bring_up", forgetful)
 
 
 def _no_versions() -> Any:
@@ -208,7 +209,7 @@ def _rolled_back(seen: Shapes) -> None:
 
 
 def _no_outcome(seen: Shapes) -> None:
-    seen.channels[0] = seen.channels[0]._replace(state="sending", marked=1)
+    seen.channels[0] = seen.channels[0]._replace(state="sending", send_started=1)
 
 
 def _stays_queued(seen: Shapes) -> None:

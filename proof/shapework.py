@@ -252,7 +252,7 @@ def summed(values: list[str]) -> tuple[int, str]:
 async def call(run: Run, key: str, how: str) -> None:
     """A call from inside a worker; each attempt is a call of its own."""
     started(run)
-    from proof import shapeprogram  # in a process of its own only this module was imported
+    from proof import shapeprogram  # which imports this module
 
     one = shapeprogram.app.object(Ledger, key)
     value = f"job {run.job.id} {run.job.fence}"

@@ -18,24 +18,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any, NamedTuple, cast
 
 from duework import App, Run
 from duework.clock import FOREVER, VirtualClock
-from duework.db.requests import Errand, requested
-from duework.kernel import liveness
-from duework.kernel.bell import Bell
-from duework.kernel.claim import Want
+from duework.db.writer.requests import AttachedRequest, requested
+from duework.kernel import processes
+from duework.kernel.claim import ClaimRequest
+from duework.kernel.clock_watch import TakeoverPause
 from duework.kernel.engine import EPOCH_BITS
-from duework.kernel.host import WorkerHost
 from duework.kernel.job import Claimed, Ending
-from duework.kernel.lanes import Q
-from duework.kernel.ledger import Ledger
-from duework.kernel.liveness import Process
-from duework.kernel.offers import MESSAGE_LIMIT, Offer
-from duework.kernel.runner import Runner
-from duework.kernel.steps import Hold
-from duework.kernel.turns import Turn, TurnResult, Turns
+from duework.kernel.lanes import JOBS
+from duework.kernel.processes import Process
+from duework.worker.handoff.board import OfferBoard
+from duework.worker.handoff.offer import Offer
+from duework.worker.host import WorkerHost
+from duework.worker.rounds import Round, RoundResult, Rounds
+from duework.worker.runner import Runner
+from duework.worker.started import StartedJobs
+from duework.worker.wake.doorbell import MESSAGE_LIMIT, Doorbell
 
 START = 1_800_000_000_000
 LEASE_MS = 15_000
@@ -48,7 +50,7 @@ LONG = "x" * 6000
 Ack = Callable[..., None]
 
 
-class Awake(Hold):
+class Awake(TakeoverPause):
     """Time that is moved by hand is no process that stood still."""
 
     def ends_in(self) -> int:
@@ -72,7 +74,6 @@ class Shop:
         self._add_tasks()
 
     def _add_tasks(self) -> None:
-        # Functions inside a function cannot be imported, so a suspect runs here and in no other process.
         app = self.app
 
         @app.task(name="note", keep="1d")
@@ -154,7 +155,7 @@ class AtOnce:
 class Door(NamedTuple):
     """Where other processes find a worker."""
 
-    bell: Bell
+    bell: Doorbell
     listener: socket.socket
     offer: Offer
 
@@ -167,11 +168,13 @@ class Hand:
         self._shop = shop
         self._engine = engine
         self.id = secrets.randbits(62)
-        hold = Awake(engine.clock, engine.steps, LEASE_MS)
-        self._turns = Turns(engine, liveness.this_process(self.id, engine.clock.now()), hold)
+        hold = Awake(engine.clock, engine.clock_watch, LEASE_MS)
+        process = processes.this_process(self.id, engine.clock.now())
+        # Everything happens in one thread, sooner than a lease ends: nothing is extended.
+        self._turns = Rounds(engine, process, hold, lambda _: None)
         host = WorkerHost(engine, self.id, lambda: None)
         self._runner = Runner(engine.registry, host, self.id, lambda: 0.5)
-        self._ledger = Ledger(16)
+        self._ledger = StartedJobs(16)
         self._ledger.open(self.id)
         epoch = engine.database.epoch(shop.boot)
         assert epoch is not None, "a file"
@@ -184,27 +187,31 @@ class Hand:
         self._endings: list[Ending] = []
         self._door: Door | None = None
 
-    def turn(self, endings: Sequence[Ending] = (), *, claim: bool = True) -> TurnResult:
+    def turn(self, endings: Sequence[Ending] = (), *, claim: bool = True) -> RoundResult:
         """Settle what ended and claim what is due, in one transaction."""
         want = None
         dead: tuple[int, ...] = ()
         if claim:
             want = self._want()
             with self._engine.database.reading() as tx:
-                workers = [Process(*row) for row in tx.query(Q.workers, {})]
+                workers = [Process(*row) for row in tx.query(JOBS.workers, {})]
             dead = tuple(
                 each.id
                 for each in workers
-                if each.id != self.id and liveness.verdict(each) in {"dead", "rebooted"}
+                if each.id != self.id and processes.verdict(each, near=True) in {"dead", "rebooted"}
             )
-        turn = Turn(list(endings), want, dead)
+        turn = Round(list(endings), want, dead)
         writer = self._engine.writer
-        return writer.call(self._turns.take, [turn], first=True, patience=self.patience)[0]
+        return writer.call(
+            self._turns.settle_and_claim, [turn], first=True, patience=self.patience
+        )[0]
 
-    def _want(self) -> Want:
-        return Want(
-            *(self.id, LEASE_MS, self._engine.registry.pools(), {"thread": 10}),
-            alone=1,
+    def _want(self) -> ClaimRequest:
+        return ClaimRequest(
+            self.id,
+            LEASE_MS,
+            self._engine.registry.pools(),
+            {"thread": 10},
             floor=self._engine.floor or 0,
         )
 
@@ -212,10 +219,10 @@ class Hand:
         """What the writer's thread does with an enqueue while a worker sleeps; what that claimed."""
         taken: list[Claimed] = []
         writer, enqueue = self._engine.writer, self._engine.enqueue_alone
-        writer.errands.leave(self._errand(taken))
+        writer.attached.leave(self._attached(taken))
         new = task.using()._new_job(arguments, {}, self._engine.clock.now())
         request = requested(enqueue, [new], self.patience)
-        writer._settle_group([request])
+        writer._commit_group([request])
         request.answer()
         return taken
 
@@ -224,36 +231,35 @@ class Hand:
         assert self._turns.known, "else nobody would see it die"
         engine, door = self._engine, self._door or self._opened()
         door.offer.show(self._want())
-        assert engine.bell is not None, "it is a file"
+        assert isinstance(engine.doorbell, Doorbell), "it is a file"
         # However long it is since it has looked for others.
-        engine.bell._look_at = 0.0
+        engine.doorbell._look_at = 0.0
         task.enqueue(*arguments)
-        # It is announced, and then handed over; or rung for.
-        while (received := door.offer.receive(door.listener.recv(MESSAGE_LIMIT))) is not None:
-            job, number = received
-            if number is not None:
-                door.offer.answer([number])
-                return [job]
-        return []
+        handed = door.offer.receive(door.listener.recv(MESSAGE_LIMIT))
+        if handed is None:
+            return []
+        door.offer.answer([handed.number])
+        return [handed.job]
 
     def _opened(self) -> Door:
         found = os.stat(self._shop.path)
-        bell = Bell((found.st_dev, found.st_ino))
-        listener, offer = bell.listen(self.id), bell.offer(self.id)
+        bell = Doorbell((found.st_dev, found.st_ino))
+        listener, offer = bell.listen(self.id), OfferBoard(self._engine, bell).own(self.id)
         assert listener is not None, "there is a place for it"
         assert offer is not None, "the same"
         self._door = Door(bell, listener, offer)
         return self._door
 
-    def _errand(self, taken: list[Claimed]) -> Errand:
-        def answered(errand: Errand) -> None:
-            taken.extend(job for claim in errand.value or () for job in claim.jobs)
+    def _attached(self, taken: list[Claimed]) -> AttachedRequest:
+        def answered(request: AttachedRequest) -> None:
+            taken.extend(job for claim in request.value or () for job in claim.jobs)
 
         enqueue = self._engine.enqueue_alone
-        return Errand(
-            *(self._turns.grab, [self._want()]),
+        return AttachedRequest(
+            self._turns.grab,
+            [self._want()],
             loop=cast("asyncio.AbstractEventLoop", AtOnce()),
-            beside=lambda request: request.verb is enqueue,
+            beside=lambda request: request.verb == enqueue,
             then=answered,
         )
 
@@ -261,7 +267,7 @@ class Hand:
         """Run one job, as a pool would, and say how it ended."""
         self.started(job.id, job.fence)
         now = self._engine.clock.now()
-        attempt = self._runner.prepare(job, now)
+        attempt = self._runner.prepare(job, now=now, monotonic=monotonic())
         if isinstance(attempt, Ending):
             return attempt
         place = self._ledger.start(job.id)
@@ -297,11 +303,11 @@ class Hand:
             self._door.listener.close()
             self._door.offer.close()
             self._door.bell.close()
-        self._engine.writer.call(self._turns.farewell, [Turn([])], patience=None)
+        self._engine.writer.call(self._turns.farewell, [Round([])], patience=None)
         self._ledger.close()
 
 
-def _say_settled(ended: Sequence[Ending], result: TurnResult, acked: Ack) -> None:
+def _say_settled(ended: Sequence[Ending], result: RoundResult, acked: Ack) -> None:
     for ending, written in zip(ended, result.settled, strict=True):
         if written is not None:
             acked("settled", ending.id, ending.fence, written.kind)

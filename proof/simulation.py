@@ -9,15 +9,19 @@ follow. A failing seed is run again by `python -m proof.simulation SEED`, and gi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
-from duework.db.errands import Errands
+from duework.db.database import Tx
+from duework.db.writer.attached import AttachedRequests
+from duework.kernel.claim import Claim
+from duework.worker.rounds import Rounds
 from proof.plants import PLANTS, Plant
 from proof.section import Result, Scale, Section
 from proof.world import PATIENTLY, Folder, Outcome, run
@@ -34,8 +38,20 @@ ELSEWHERE = {
 }
 
 
-def _begun_all_the_same() -> Any:
-    return mock.patch.object(Errands, "undo")
+@contextlib.contextmanager
+def _begun_all_the_same() -> Iterator[None]:
+    """Its answer stays, and its lease was held before the commit."""
+    after_claim = Rounds._after_claim
+
+    def too_soon(self: Rounds, tx: Tx, taken: Claim) -> None:
+        self.hold_leases(taken.jobs)
+        after_claim(self, tx, taken)
+
+    with (
+        mock.patch.object(AttachedRequests, "undo"),
+        mock.patch.object(Rounds, "_after_claim", too_soon),
+    ):
+        yield
 
 
 # Planted here only: a storm's commits do not fail in the processes of its workers.

@@ -21,7 +21,7 @@ from duework import App
 from duework.clock import VirtualClock
 from duework.errors import Error
 from duework.kernel.facts import Fact, Parked
-from duework.kernel.worker import Worker
+from duework.worker.worker import Worker
 from proof.shop import START
 
 # Seconds after which a process that opens, drains and verifies a small file has lost its way.
@@ -100,7 +100,7 @@ class Stall:
                 parked.set_result(fact.why)
 
         self.app.on_fact(hear)
-        worker = Worker(self.app.engine, self.app.settings)
+        worker = Worker(self.app.engine, self.app.limits)
         working = asyncio.create_task(worker.run_until_idle())
         either: set[asyncio.Future[Any]] = {working, parked}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from duework import App, Job
 from duework.errors import Error
+from duework.kernel.job import POISON
 from proof import tasks
 from proof.check import check
 from proof.history import History, Op, gather, record, total
@@ -290,6 +291,7 @@ def counted(history: History, faults: Counter[str]) -> dict[str, int]:
         "claims": sum(change.is_claim for change in history.changes),
         "leases lost": outcomes["lost"],
         "leases of the dead": outcomes["crashed"] + outcomes["crashed alone"],
+        "jobs given up after crashes": sum(job.crashes >= POISON for job in history.jobs.values()),
         **{kind: faults[kind] for kind in sorted(faults)},
     }
 

@@ -11,7 +11,6 @@ import asyncio
 import json
 import os
 import random
-import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -105,9 +104,6 @@ async def chain(run: Run, n: int, left: int) -> int:
     leave(run, n)
     await asyncio.sleep(0.01)
     if left > 0:
-        if not known:
-            # In a process of its own only this module was imported.
-            from proof import program  # noqa: F401 - defines them
         run.enqueue(known["chain"], n + STEP, left - 1)
     return n
 
@@ -134,29 +130,28 @@ FUNCTIONS: tuple[Callable[..., Any], ...] = (
 )
 # The tasks of the last App they were defined on, for those that enqueue others.
 known: dict[str, Any] = {}
-_hidden_ones: dict[str, Any] = {}
+_made: dict[str, Any] = {}
 
 
-def define(app: App, *, importable: bool = True, only: Sequence[str] = ()) -> dict[str, Any]:
-    """Add all of them, or some, to an App; a suspect that is importable gets its own process."""
+def define(app: App, *, only: Sequence[str] = ()) -> dict[str, Any]:
+    """Add all of them, or some, to an App."""
     found: dict[str, Any] = {}
     for function in FUNCTIONS:
         name = function.__name__
         if only and name not in only:
             continue
-        if not importable and name in _hidden_ones:
+        if name in _made:
             # Reading signatures takes longer than all that a simulated node does.
-            app.registry.add(_hidden_ones[name])
-            found[name] = Task(_hidden_ones[name], app)
+            app.registry.add(_made[name])
+            found[name] = Task(_made[name], app)
             continue
         options: dict[str, Any] = {"name": name, "keep": "forever"}
         if name in RETRIES:
             options |= {"retries": RETRIES[name], "backoff": "300ms"}
         if name == "limited":
             options["queue"] = NARROW
-        found[name] = app.task(**options)(function if importable else _hidden(function))
-        if not importable:
-            _hidden_ones[name] = found[name].definition
+        found[name] = app.task(**options)(function)
+        _made[name] = found[name].definition
     app.queue(NARROW, concurrency=LIMIT)
     known.update(found)
     return found
@@ -182,16 +177,6 @@ def draw(rng: random.Random, n: int, lease: float) -> tuple[str, tuple[Any, ...]
         source, target = rng.sample(range(ACCOUNTS), 2)
         return name, (n, source, target, rng.randrange(100)), options
     return name, (n, seconds), options
-
-
-def _hidden(function: Any) -> Any:
-    """A copy that no other process can find by its name."""
-    code, names = function.__code__, function.__globals__
-    copy = types.FunctionType(code, names, function.__name__, function.__defaults__)
-    copy.__annotations__ = function.__annotations__
-    copy.__qualname__ = f"<copy>.{function.__name__}"
-    copy.__module__ = function.__module__
-    return copy
 
 
 def set_up(app: App) -> None:

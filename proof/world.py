@@ -20,17 +20,22 @@ from typing import Any
 from unittest import mock
 
 from duework import App
-from duework.db import sqlite, sqlite_tx, writer
-from duework.db.notices import Notices
+from duework.db import limits
+from duework.db.sqlite import database as sqlite
+from duework.db.sqlite import tx as sqlite_tx
+from duework.db.sqlite.inotify import Notices
+from duework.db.writer import writer
 from duework.errors import Error, Unavailable, Unknown, UsageError
-from duework.kernel import alarm, attempts, host, keeper, liveness, settle, worker
-from duework.kernel.standby import Standby
-from duework.kernel.verify import verify
+from duework.health.verify import verify
+from duework.kernel import processes
+from duework.worker import attempts, host, lease_keeper, worker
+from duework.worker.handoff.handoff import Handoff
+from duework.worker.wake import wakeups
 from proof import tasks
 from proof.check import check
 from proof.history import History, Op, gather, record, total
 from proof.loop import SimLoop, Stuck, whose
-from proof.nodes import LEASE, Node, SimAlarm, SimKeeper, World
+from proof.nodes import LEASE, Node, SimKeeper, SimWakeups, World
 
 HOUR = 3_600_000
 YEAR = 365 * 24 * HOUR
@@ -96,18 +101,18 @@ class _Drawn:
 def simulated(loop: SimLoop, world: World, runtime: Path) -> Iterator[None]:
     """Clocks, chance, deaths and threads of this process are those of the simulation."""
     with contextlib.ExitStack() as stack:
-        for module in (worker, attempts, keeper, host, settle, writer, sqlite, sqlite_tx):
+        for module in (worker, attempts, lease_keeper, host, writer, sqlite, sqlite_tx, limits):
             stack.enter_context(mock.patch.object(module, "monotonic", loop.time))
         stack.enter_context(mock.patch.object(worker, "secrets", _Drawn(world.rng)))
-        stack.enter_context(mock.patch.object(worker, "Keeper", SimKeeper))
+        stack.enter_context(mock.patch.object(worker, "LeaseKeeper", SimKeeper))
         # Everybody shares one loop, in which somebody is always at work.
-        stack.enter_context(mock.patch.object(Standby, "_asleep", return_value=True))
-        stack.enter_context(mock.patch.object(worker, "Alarm", SimAlarm))
-        stack.enter_context(mock.patch.object(alarm, "TICK_SECONDS", 1.0))
+        stack.enter_context(mock.patch.object(Handoff, "_asleep", return_value=True))
+        stack.enter_context(mock.patch.object(worker, "Wakeups", SimWakeups))
+        stack.enter_context(mock.patch.object(wakeups, "TICK_SECONDS", 1.0))
         stack.enter_context(mock.patch.object(Notices, "of", return_value=None))
-        stack.enter_context(mock.patch.object(liveness, "verdict", world.verdict))
+        stack.enter_context(mock.patch.object(processes, "verdict", world.verdict))
         stack.enter_context(mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": str(runtime)}))
-        SimAlarm.deaths, SimAlarm.world = {}, world
+        SimWakeups.deaths, SimWakeups.world = {}, world
         yield
 
 

@@ -12,7 +12,7 @@ from bench.bed import Bed, worker_env
 from bench.figures import Figure, at_most, percentile
 from duework.clock import FOREVER
 from duework.db.database import Tx
-from duework.kernel.claim import Want, claim
+from duework.kernel.claim import ClaimRequest, claim
 
 QUESTION = "What does a claim cost behind 1 M due jobs of a task that is unknown, paused or full?"
 Reason = Literal["unknown", "paused", "full"]
@@ -61,7 +61,7 @@ def measure(reason: Reason, claims: int) -> dict[str, list[float]]:
     engine = app.engine
     inside: list[float] = []
     pools = {noop.name: "async"} | ({"bench.other": "async"} if reason != "unknown" else {})
-    want = Want(
+    want = ClaimRequest(
         *(2, 3_600_000, pools, {"async": TAKE}),
         task_limits={"bench.other": 1} if reason == "full" else {},
     )

@@ -7,27 +7,38 @@ import random
 from time import monotonic, sleep
 
 from bench.bed import Bed, worker_env
-from bench.figures import Figure, at_most, percentile, spread
+from bench.figures import Bar, Figure, at_most, percentile, spread
 from bench.peers.protocol import await_turn
 
 QUESTION = "How long after enqueue has returned does the handler start, on an idle worker?"
 
 
-def _figures(prefix: str, where: str, bars: tuple[float, float] | None) -> tuple[Figure, ...]:
-    p50, p99 = ((at_most(bars[0]),), (at_most(bars[1]),)) if bars else ((), ())
+def _figures(
+    prefix: str,
+    where: str,
+    p50: float | None = None,
+    p99: float | None = None,
+    call_p50: float | None = None,
+) -> tuple[Figure, ...]:
     return (
-        Figure(f"{prefix}_p50", f"enqueue → start, {where}: p50", "ms", p50),
-        Figure(f"{prefix}_p99", f"enqueue → start, {where}: p99", "ms", p99),
+        Figure(f"{prefix}_p50", f"enqueue → start, {where}: p50", "ms", _bar(p50)),
+        Figure(f"{prefix}_p99", f"enqueue → start, {where}: p99", "ms", _bar(p99)),
         Figure(f"{prefix}_p999", f"enqueue → start, {where}: p99.9", "ms"),
         Figure(f"{prefix}_max", f"enqueue → start, {where}: max", "ms", counts="worst"),
-        Figure(f"{prefix}_call_p50", f"call of enqueue → start, {where}: p50", "ms"),
+        Figure(
+            f"{prefix}_call_p50", f"call of enqueue → start, {where}: p50", "ms", _bar(call_p50)
+        ),
     )
 
 
+def _bar(limit: float | None) -> tuple[Bar, ...]:
+    return () if limit is None else (at_most(limit),)
+
+
 FIGURES = (
-    *_figures("start_same", "same process", (1, 10)),
-    *_figures("start_other", "other process", (3, 25)),
-    *_figures("pg_start_other", "other process, PostgreSQL", None),
+    *_figures("start_same", "same process", p50=1, p99=10),
+    *_figures("start_other", "other process", p99=25, call_p50=3),
+    *_figures("pg_start_other", "other process, PostgreSQL"),
 )
 
 # Between two jobs, in seconds; random, so that nothing that ticks can fall into step with it.
