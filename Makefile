@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test quick check demo bench proof lock clean
+.PHONY: help install test quick check rows demo bench proof lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ check: install ## Check formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+rows: install ## Count the rows of the systems' specification: built, refuted, open
+	$(BIN)/python -m systems.rows
 
 demo: install ## Show jobs, retries, isolation and a kill -9 live in the terminal
 	$(BIN)/python examples/demo.py

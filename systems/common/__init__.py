@@ -1,0 +1,1 @@
+"""What several systems share and the package does not offer (yet)."""
