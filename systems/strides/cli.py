@@ -18,7 +18,8 @@ def _session(athlete: int) -> str:
     return str(chain.arguments["session"])
 
 
-@part.command(name="sync")
+@part.command
+@click.command(name="sync")
 @click.argument("athlete", type=int)
 @click.option("--full", is_flag=True, help="All activities, not only new ones.")
 def start(athlete: int, *, full: bool) -> None:
