@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -12,7 +12,7 @@ from systems.strides import charts, oauth, reading, sync
 from systems.strides.athlete import find
 from systems.strides.part import PAGE, part, settings
 from systems.strides.races import distance_class
-from systems.strides.reading import BESTS, Wanted, status_of
+from systems.strides.reading import BESTS, Day, Offset, Wanted, Words, status_of
 
 MOST_SHOWN = 50
 DISTANCES = (*BESTS, "14 km", "30 km", "Ultra", "Other")
@@ -21,16 +21,16 @@ DISTANCES = (*BESTS, "14 km", "30 km", "Ultra", "Other")
 class Filter(msgspec.Struct, kw_only=True):
     """Which races the page of an athlete shows."""
 
-    event: str = ""
-    distance: str = ""
-    since: str = ""
-    offset: int = 0
+    event: Words = ""
+    distance: Words = ""
+    since: Day = ""
+    offset: Offset = 0
 
 
 class Came(msgspec.Struct, kw_only=True):
     """What a browser brings back from Strava."""
 
-    state: str = ""
+    state: Words = ""
     code: str = ""
     scope: str = ""
     error: str = ""
@@ -39,7 +39,7 @@ class Came(msgspec.Struct, kw_only=True):
 class Correction(msgspec.Struct, kw_only=True):
     """What the person says of a race."""
 
-    event: str
+    event: Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$")]
     minutes: int
     seconds: int
     kilometres: float
@@ -137,11 +137,11 @@ def overview(athlete: int, query: Filter) -> Template:
     given = _common(athlete)
     wanted = Wanted(
         athlete=athlete,
-        event=query.event[:100],
+        event=query.event,
         distance=query.distance,
-        since=query.since[:10],
+        since=query.since,
         limit=MOST_SHOWN + 1,
-        offset=max(0, query.offset),
+        offset=query.offset,
     )
     races = reading.races(wanted)
     calendar = reading.calendar(athlete, today())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import date, timedelta
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -137,14 +137,16 @@ def quota_time(calls: int, quota: Quotas, now: int) -> int:
     """When so many calls will have been made, if nothing else is made."""
     start = max(now, quota.waits_until or 0)
     day, quarter = quota.day, quota.quarter
+    # What is left over of a quarter is too little for a page.
+    whole = max(CALLS, quarter.limit - quarter.limit % CALLS)
     if (over := calls - max(0, day.limit - day.used)) > 0:
         days = math.ceil(over / day.limit) - 1
         last = over - days * day.limit
-        return day.ends + days * DAY + (math.ceil(last / quarter.limit) - 1) * QUARTER
-    free = quarter.limit - quarter.used if start == now else 0
+        return day.ends + days * DAY + (math.ceil(last / whole) - 1) * QUARTER
+    free = whole - quarter.used if start == now else 0
     if (over := calls - max(0, free)) <= 0:
         return now
-    return quarter.ends + (math.ceil(over / quarter.limit) - 1) * QUARTER
+    return quarter.ends + (math.ceil(over / whole) - 1) * QUARTER
 
 
 def pages_left(chain: Chain) -> int | None:
@@ -168,17 +170,22 @@ def athletes() -> list[Any]:
     )
 
 
+Words = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00]*$")]
+Day = Annotated[str, msgspec.Meta(pattern=r"^(\d{4}-\d{2}-\d{2})?$")]
+Offset = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+
+
 class Wanted(msgspec.Struct, kw_only=True):
     """Which races: every filter that is empty lets all through."""
 
-    athlete: int | None = None
-    event: str = ""
-    distance: str = ""
-    since: str = ""
-    until: str = ""
+    athlete: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None = None
+    event: Words = ""
+    distance: Words = ""
+    since: Day = ""
+    until: Day = ""
     hidden: bool = False
-    limit: int = 50
-    offset: int = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=500)] = 50
+    offset: Offset = 0
 
 
 RACES = """
@@ -204,8 +211,8 @@ def races(wanted: Wanted) -> list[Any]:
         since=wanted.since,
         until=wanted.until,
         event=f"%{pattern}%" if pattern else "",
-        limit=min(max(1, wanted.limit), 500),
-        offset=max(0, wanted.offset),
+        limit=wanted.limit,
+        offset=wanted.offset,
     )
 
 
