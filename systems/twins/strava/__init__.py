@@ -89,6 +89,7 @@ class Strava(Twin):
             "add_activity": self.add_activity,
             "edit_activity": self.edit_activity,
             "delete_activity": self.delete_activity,
+            "list_activities": self.list_activities,
             "connect": self.connect,
             "choose": self.choose,
             "expire": self.expire,
@@ -141,6 +142,14 @@ class Strava(Twin):
         found = self.athletes[athlete]
         found.activities[:] = [each for each in found.activities if each.id != id]
         self.pushes.push(athlete, "activity", id, "delete", {})
+
+    def list_activities(self, athlete: int, *, private: bool = True) -> list[dict[str, Any]]:
+        """What an athlete has, newest first, in few words: no call of the API, and no limit."""
+        return [
+            {"id": one.id, "start": one.start, "name": one.name, "workout": one.workout}
+            for one in self.athletes[athlete].activities
+            if private or not one.private
+        ]
 
     def connect(self, athlete: int, scope: str = "read,activity:read_all") -> dict[str, Any]:
         """Tokens for an athlete without a browser: what the exchange of a code would answer."""
