@@ -18,7 +18,7 @@ MOST = 200
 
 _COUNT = (
     "select count(*) as n from (select 1 from mailroom_queue"
-    " where (:tenant = '' or tenant = :tenant) and status = :status limit :bound) as some"
+    " where (:tenant = '' or tenant = :tenant) and status = :status limit :bound) as bounded"
 )
 
 

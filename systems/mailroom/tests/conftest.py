@@ -46,7 +46,7 @@ def settings_for(monkeypatch: pytest.MonkeyPatch, **values: Any) -> Settings:
 
 
 @pytest.fixture
-def room(emptied: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
+def room(emptied: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:  # noqa: F811
     app = App(emptied)
     app.include(part)
     with HarnessOn(app, emptied) as h, twins(h.clock, "acs") as t:
