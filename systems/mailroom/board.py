@@ -20,6 +20,12 @@ _COUNT = (
     "select count(*) as n from (select 1 from mailroom_queue"
     " where (:tenant = '' or tenant = :tenant) and status = :status limit :bound) as bounded"
 )
+_LINES = "select * from mailroom_queue where (:tenant = '' or tenant = :tenant) and id < :before"
+_NEWEST = " order by id desc limit :wanted"
+_OLDEST = (
+    "select created from mailroom_queue"
+    " where (:tenant = '' or tenant = :tenant) and status = :status order by id limit 1"
+)
 
 
 def listed(
@@ -31,17 +37,12 @@ def listed(
     limit: int = 50,
 ) -> list[dict[str, Any]]:
     """Messages, newest first; go on with `before=` the last id."""
-    rows = app.read(
-        "select id, payload, status, retries, error, tenant, key, job, created, settled"
-        " from mailroom_queue"
-        " where (:tenant = '' or tenant = :tenant) and (:status = '' or status = :status)"
-        " and id < :before order by id desc limit :wanted",
-        tenant=tenant or "",
-        status=state or "",
-        before=before or 2**62,
-        wanted=max(1, min(limit, MOST)),
-    )
-    return [_line(row) for row in rows]
+    values = {"tenant": tenant or "", "before": before or 2**62}
+    values["wanted"] = max(1, min(limit, MOST))
+    if state is None:
+        return [_line(row) for row in app.read(_LINES + _NEWEST, **values)]
+    text = f"{_LINES} and status = :status{_NEWEST}"
+    return [_line(row) for row in app.read(text, status=state, **values)]
 
 
 def _line(row: Any) -> dict[str, Any]:
@@ -70,6 +71,16 @@ def counts(app: App, tenant: str | None = None) -> dict[str, int]:
     return found
 
 
+def oldest(app: App, tenant: str | None = None) -> int | None:
+    """When the oldest message was posted that is still on its way."""
+    rows = [
+        row.created
+        for state in ("queued", "sending")
+        for row in app.read(_OLDEST, tenant=tenant or "", status=state)
+    ]
+    return min(rows, default=None)
+
+
 def found(identifier: int, tenant: str | None = None) -> OutboxMessage:
     """One message; `NotFound` if there is none, or it is somebody else's."""
     message = box.message(identifier)
@@ -96,6 +107,18 @@ def shown(message: OutboxMessage) -> dict[str, Any]:
         "polled": message.polled,
         "settled": message.settled,
     }
+
+
+def retry_failed(app: App, tenant: str | None = None) -> int:
+    """Queue every failed message again, of one tenant or of all; how many."""
+    if tenant is None:
+        return box.retry_failed()
+    count, last = 0, 0
+    while lines := listed(app, tenant=tenant, state="failed", before=last, limit=MOST):
+        for each in lines:
+            box.retry(each["id"])
+        count, last = count + len(lines), lines[-1]["id"]
+    return count
 
 
 def tenants(app: App) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from systems.mailroom import board, keys
 from systems.mailroom.mail import NewMessage
 from systems.mailroom.part import part
 from systems.mailroom.posting import post
-from systems.mailroom.tenant import LimitReached, Tenant
+from systems.mailroom.tenant import LimitReached, Tenant, check_tenant
 
 
 @part.command
@@ -82,7 +82,7 @@ def key(tenant: str, name: str, *, revoke: bool) -> None:
 @click.option("--undo", is_flag=True, help="Take it off the list.")
 def suppress(tenant: str, address: str, why: str, *, undo: bool) -> None:
     """Write to this address no more: duework mailroom suppress acme ada@example.org."""
-    handle = part.app.object(Tenant, tenant)
+    handle = part.app.object(Tenant, check_tenant(tenant))
     if undo:
         found = handle.allow(address).result()
         click.echo("taken off the list" if found else "it was not on the list")
@@ -96,5 +96,5 @@ def suppress(tenant: str, address: str, why: str, *, undo: bool) -> None:
 @click.argument("messages", type=int)
 def limit(tenant: str, messages: int) -> None:
     """How many messages a day this tenant may post."""
-    part.app.object(Tenant, tenant).set_limit(messages).result()
+    part.app.object(Tenant, check_tenant(tenant)).set_limit(messages).result()
     click.echo(f"{tenant} may post {messages} a day")
