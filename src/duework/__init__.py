@@ -2,6 +2,7 @@
 
 from duework.admin import Admin
 from duework.app import App
+from duework.changes import Change
 from duework.clock import Scaled
 from duework.config import Secret
 from duework.errors import (
@@ -66,6 +67,7 @@ __all__ = [
     "Chain",
     "ChainPage",
     "ChainProgress",
+    "Change",
     "Channel",
     "Check",
     "Conflict",

@@ -27,7 +27,7 @@ SQL = sorted(SRC.rglob("*.sql"))
 GROUND = "errors clock ids durations codec"
 DB = f"{GROUND} db db/writer"
 KERNEL = f"{DB} kernel kernel/paces kernel/batches"
-PUBLIC = "averbs handles task config face part verbs admin app"
+PUBLIC = "averbs changes handles task config face part verbs admin app"
 MAY_IMPORT = {
     "errors": "",
     "clock": "",
@@ -44,7 +44,7 @@ MAY_IMPORT = {
     "worker": f"{KERNEL} worker/pools worker/isolation worker/wake",
     "worker/pools": "clock worker",
     "worker/isolation": f"{GROUND} db kernel worker",
-    "worker/wake": "errors clock db/sqlite db/postgres kernel worker",
+    "worker/wake": "errors clock db db/sqlite db/postgres kernel worker",
     "worker/handoff": f"{KERNEL} worker worker/wake",
     "health": f"{DB} db/sqlite kernel kernel/paces kernel/batches",
     "shapes": KERNEL,
@@ -52,12 +52,13 @@ MAY_IMPORT = {
     "shapes/*": f"{KERNEL} shapes averbs",
     "outside": f"{DB} kernel averbs",
     "averbs": "",
+    "changes": f"{KERNEL} worker/wake",
     "handles": f"averbs {KERNEL}",
     "task": f"averbs handles {KERNEL}",
     "config": "errors",
     "face": "errors kernel",
     "part": f"averbs handles task config face {KERNEL} shapes shapes/*",
-    "verbs": f"averbs handles {KERNEL}",
+    "verbs": f"averbs changes handles {KERNEL}",
     "admin": f"averbs handles {KERNEL} health shapes shapes/*",
     "app": f"{PUBLIC} {KERNEL} worker worker/isolation health shapes shapes/* outside",
     "__init__": f"{PUBLIC} {KERNEL} worker health shapes shapes/* outside",

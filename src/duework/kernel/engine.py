@@ -19,6 +19,7 @@ from duework.errors import Error
 from duework.ids import Ids
 from duework.kernel import jobs, lanes, processes
 from duework.kernel.batches import verbs as batches
+from duework.kernel.changes import JOBS, Feed, Touched
 from duework.kernel.clock_watch import ClockWatch, Reading, reading
 from duework.kernel.facts import ClockStepped, Fact
 from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewBatch, NewJob
@@ -88,6 +89,7 @@ class Engine:
         self.near = database.kind == "sqlite"
         self.clock: Clock = clock or SystemClock()
         self.writer = Writer(database)
+        self.feed = Feed(self.writer)
         self.clock_watch = ClockWatch(self.clock, self._ask_server, self._clock_stepped)
         self.lanes = Lanes()
         self.pruning = Pruning()
@@ -108,6 +110,7 @@ class Engine:
         self.open_secret: Callable[[str], str] | None = None
         registry.on_report = self._reported
         registry.writes["batch"] = Writes(NewBatch, self.batch)
+        registry.writes["touch"] = Writes(Touched, self.feed.touch)
 
     def make_ready(self) -> None:
         """For a worker: room for a full disk, and fences that no loss of power has taken back."""
@@ -180,6 +183,7 @@ class Engine:
 
     def purge_queue(self, tx: Tx, queues: list[str]) -> Sequence[int]:
         now = self.clock.now()
+        self.feed.tell_others(tx, JOBS)
         return [
             jobs.purge_queue(tx, queue, now=now, lanes=self.lanes, react=self.react)
             for queue in queues
@@ -188,6 +192,7 @@ class Engine:
     def pause(self, tx: Tx, queues: list[str]) -> Sequence[None]:
         for queue in queues:
             lanes.pause(tx, queue)
+        self.feed.tell_others(tx, JOBS)
         return [None for _ in queues]
 
     def resume(self, tx: Tx, queues: list[str]) -> Sequence[None]:
