@@ -45,6 +45,7 @@ from duework.shapes.batches.handle import Batch, Progress
 from duework.shapes.chains.handle import Chain, ChainPage, ChainProgress, End, Next, Page
 from duework.shapes.deliveries.channels import Channel, Sending
 from duework.shapes.deliveries.handle import Delivery
+from duework.shapes.deliveries.send import Send
 from duework.shapes.objects.handle import DurableObject
 from duework.shapes.objects.proxy import ObjectHandle, ObjectInfo
 from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
@@ -112,6 +113,7 @@ __all__ = [
     "SchemaMismatch",
     "Secret",
     "SecretsError",
+    "Send",
     "Sending",
     "Sent",
     "SharedSecret",

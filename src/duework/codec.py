@@ -275,6 +275,10 @@ class ArgumentCodec:
                 args.append(value)
         return args, kwargs
 
+    def named(self, text: str) -> dict[str, Any]:
+        """The arguments of a stored call by name, checked by the annotations."""
+        return dict(zip(self._names, msgspec.structs.astuple(self._decode(text)), strict=True))
+
     def _decode(self, text: str) -> msgspec.Struct:
         try:
             return self._decoder.decode(text)

@@ -16,7 +16,7 @@ from duework.kernel.paces.pace import Pace
 from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
 from duework.shapes.chains.tasks import ChainDecorator
-from duework.shapes.deliveries.handle import Deliveries
+from duework.shapes.deliveries.declare import Deliveries
 from duework.shapes.objects.handle import PartObjects
 from duework.shapes.outboxes.handle import Outboxes
 from duework.shapes.schedules.declare import DeclaresSchedules
