@@ -36,6 +36,7 @@ from duework.kernel.paces.pace import Rate, Tick
 from duework.kernel.paces.quota import Quota
 from duework.kernel.retry import Exponential
 from duework.kernel.run import Run
+from duework.kernel.surroundings.resources import AsyncResource, Resource
 from duework.kernel.transaction import Transaction
 from duework.outside import http, webhooks
 from duework.part import Part
@@ -58,6 +59,7 @@ __all__ = [
     "Adaptive",
     "Admin",
     "App",
+    "AsyncResource",
     "Attempt",
     "BadSignature",
     "Batch",
@@ -99,6 +101,7 @@ __all__ = [
     "Quota",
     "Rate",
     "Rejected",
+    "Resource",
     "Retry",
     "Run",
     "Scaled",
