@@ -38,6 +38,7 @@ from duework.kernel.paces.pace import Rate, Tick
 from duework.kernel.paces.quota import Quota
 from duework.kernel.retry import Exponential
 from duework.kernel.run import Run
+from duework.kernel.surroundings.resources import AsyncResource, Resource
 from duework.kernel.transaction import Transaction
 from duework.outside import http, webhooks
 from duework.part import Part
@@ -61,6 +62,7 @@ __all__ = [
     "Adaptive",
     "Admin",
     "App",
+    "AsyncResource",
     "Attempt",
     "BadSignature",
     "Batch",
@@ -106,6 +108,7 @@ __all__ = [
     "Rate",
     "Rejected",
     "Reply",
+    "Resource",
     "Retry",
     "Run",
     "Scaled",

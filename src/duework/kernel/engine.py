@@ -27,6 +27,7 @@ from duework.kernel.lanes import Lanes
 from duework.kernel.paces import admission
 from duework.kernel.paces.admission import AddressedReport, Change
 from duework.kernel.pruning import Pruning
+from duework.kernel.surroundings.resources import Resources
 from duework.kernel.tasks import Registry, Writes
 
 logger = logging.getLogger("duework")
@@ -108,6 +109,7 @@ class Engine:
         self.reactor: Callable[[Tx, LockedJob, Ending], None] | None = None
         # Opens a secret for `run.secret`; set by the app.
         self.open_secret: Callable[[str], str] | None = None
+        self.resources = Resources()
         registry.on_report = self._reported
         registry.writes["batch"] = Writes(NewBatch, self.batch)
         registry.writes["touch"] = Writes(Touched, self.feed.touch)
