@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 import msgspec
@@ -20,10 +21,12 @@ part = Part("demo", tables="tables", settings=Settings)
 
 def note(app: App, system: str, text: str, kind: str = "info") -> None:
     """Say what happened: the page lists it, and the director prints it."""
+    now = app.now()
     with app.transaction() as tx:
         tx.write(
-            "insert into demo_log(at, system, kind, text) values (:at, :system, :kind, :text)",
-            at=app.now(),
+            "insert into demo_log(id, at, system, kind, text) values (:id, :at, :system, :kind, :text)",
+            id=f"{now:014}-{secrets.token_hex(4)}",
+            at=now,
             system=system,
             kind=kind,
             text=text,
@@ -31,11 +34,12 @@ def note(app: App, system: str, text: str, kind: str = "info") -> None:
         tx.touch("demo")
 
 
-def notes(app: App, after: int = 0, limit: int = 1000) -> list[Any]:
+def notes(app: App, after: str = "", limit: int = 1000) -> list[Any]:
     """What happened after a note, oldest first."""
     return list(
         app.read(
-            "select id, at, system, kind, text from demo_log where id > :after order by id limit :limit",
+            "select id, at, system, kind, text from demo_log"
+            " where id > :after order by id limit :limit",
             after=after,
             limit=limit,
         )

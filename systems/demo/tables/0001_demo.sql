@@ -1,5 +1,6 @@
+-- What happened in the demo, in order of its text id (time first), and facts that outlive a start.
 create table demo_log(
-    id integer primary key generated always as identity,
+    id text primary key,
     at bigint not null,
     system text not null,
     kind text not null,
