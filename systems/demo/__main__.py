@@ -38,7 +38,9 @@ Examples:
 @click.option("--port", default=8377, show_default=True, help="Of the pages; a free one if taken.")
 @click.option("--workers", default=2, show_default=True, help="Worker processes.")
 @click.option("--url", help="Another database, such as postgresql://… [a file in build/demo].")
-def main(*, check: bool, reset: bool, speed: float, port: int, workers: int, url: str | None) -> None:
+def main(
+    *, check: bool, reset: bool, speed: float, port: int, workers: int, url: str | None
+) -> None:
     """Five systems on local stand-ins, one database, disturbed on purpose; the receivers keep score."""
     console = Console(width=None if sys.stdout.isatty() else 100, soft_wrap=True)
     folder = FOLDER / ("check" if check else "live")

@@ -48,7 +48,9 @@ def recovered(app: App, held: list[int], since: float) -> float | None:
         time.sleep(0.02)
     took = time.monotonic() - since
     if left:
-        note(app, "chaos", f"{_jobs(len(left))} of it had not run again after {took:.0f} s", "failed")
+        note(
+            app, "chaos", f"{_jobs(len(left))} of it had not run again after {took:.0f} s", "failed"
+        )
         return None
     note(app, "chaos", f"{_jobs(len(held))} of it ran again after {took:.1f} s", "done")
     keep(app, "recovery", round(max(took, kept(app, "recovery", 0.0)), 2))

@@ -122,7 +122,10 @@ def verdicts(app: App, told: Score) -> list[str]:
         (recovery is not None, "no recovery was measured"),
         ((recovery or 0) <= SLOWEST_RECOVERY, f"recovery took {recovery} s"),
         (bool(kept(app, "verify")), "an invariant is broken: duework verify"),
-        (told.everywhere("on_the_way") == 0, f"{told.everywhere('on_the_way')} are still on the way"),
+        (
+            told.everywhere("on_the_way") == 0,
+            f"{told.everywhere('on_the_way')} are still on the way",
+        ),
         (told.total("unsure") <= lost_replies + kills * KILL_SENDS, "too many are unsure"),
     ]
     wrong = [sentence for holds, sentence in checks if not holds]
@@ -139,7 +142,9 @@ KILL_SENDS = 10
 def table(told: Score, app: App, say: Callable[[str], None]) -> None:
     """The score, line by line."""
     say("SCORE (from the receivers' ledgers, not from us)")
-    say(f"  {'':<11}{'promised':>9}{'delivered':>11}{'lost':>6}{'twice':>7}{'unsure':>8}{'failed':>8}")
+    say(
+        f"  {'':<11}{'promised':>9}{'delivered':>11}{'lost':>6}{'twice':>7}{'unsure':>8}{'failed':>8}"
+    )
     for line in told.lines:
         counts = f"{line.promised:>9,}{line.delivered:>11,}{line.lost:>6}{line.twice:>7}"
         say(f"  {line.system:<11}{counts}{line.unsure:>8}{line.failed:>8}")

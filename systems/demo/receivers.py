@@ -15,7 +15,9 @@ TIMEOUT = 10
 class Receivers:
     """The twins, by name; what they hold is asked of them, never of us."""
 
-    def __init__(self, urls: Mapping[str, str], earlier: Mapping[str, list[Any]] | None = None) -> None:
+    def __init__(
+        self, urls: Mapping[str, str], earlier: Mapping[str, list[Any]] | None = None
+    ) -> None:
         self.urls = dict(urls)
         # What arrived before the twins were started this time.
         self._earlier = {name: list(entries) for name, entries in (earlier or {}).items()}

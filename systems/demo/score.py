@@ -39,7 +39,11 @@ class Line:
         return max(0, self.promised - self.delivered - self.lost - self.failed - self.unsure)
 
     def count(
-        self, promises: Iterable[tuple[Hashable, str]], arrived: Counter[Any], *, keyed: bool = False
+        self,
+        promises: Iterable[tuple[Hashable, str]],
+        arrived: Counter[Any],
+        *,
+        keyed: bool = False,
     ) -> None:
         """Compare promises, an identity and a state each, with what arrived."""
         for identity, state in promises:
@@ -119,7 +123,9 @@ def _reminders(app: App, receivers: Receivers) -> Line:
 def _mailroom(app: App, receivers: Receivers) -> Line:
     promised = mailroom.promises(app)
     line = Line("mailroom")
-    line.count([((each.key,), each.state) for each in promised], receivers.counts("acs", "mail", "key"))
+    line.count(
+        [((each.key,), each.state) for each in promised], receivers.counts("acs", "mail", "key")
+    )
     return line
 
 

@@ -99,7 +99,9 @@ class Script:
 
     def progress_of_syncs(self) -> None:
         for each in athletes_of.promises(self.app):
-            text = f"athlete {each.athlete}: {len(each.activities):,} activities stored, {each.state}"
+            text = (
+                f"athlete {each.athlete}: {len(each.activities):,} activities stored, {each.state}"
+            )
             self.say("strides", text, "done" if each.state == "done" else "running")
 
     # --- what goes wrong
