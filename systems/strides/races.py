@@ -32,6 +32,28 @@ CLASSES = (
 )
 
 
+RACE_COLUMNS = (
+    "athlete_id",
+    "strava_activity_id",
+    "start",
+    "date",
+    "name",
+    "distance",
+    "distance_class",
+    "elapsed_time",
+    "moving_time",
+    "elevation_gain",
+    "average_heartrate",
+    "max_heartrate",
+    "polyline",
+    "event_name",
+    "is_hidden",
+    "known_by",
+    "created_at",
+    "seen",
+)
+
+
 class Map(msgspec.Struct, frozen=True):
     summary_polyline: str | None = None
 
@@ -112,14 +134,14 @@ def distance_class(metres: float) -> str:
 
 def activity_row(one: Activity, athlete: int, seen: int) -> dict[str, Any]:
     return {
-        "athlete": athlete,
+        "athlete_id": athlete,
         "id": one.id,
         "start": one.start,
         "day": one.day,
         "name": one.name,
         "sport": one.sport,
         "distance": one.distance,
-        "moving": one.moving_time,
+        "moving_time": one.moving_time,
         "seen": seen,
     }
 
@@ -128,21 +150,22 @@ def race_row(
     one: Activity, known: Recognised, *, athlete: int, seen: int, now: int
 ) -> dict[str, Any]:
     return {
-        "athlete": athlete,
-        "id": one.id,
+        "athlete_id": athlete,
+        "strava_activity_id": one.id,
         "start": one.start,
         "date": one.day,
         "name": one.name,
         "distance": one.distance,
-        "class": distance_class(one.distance),
-        "elapsed": one.elapsed_time,
-        "moving": one.moving_time,
-        "gain": one.total_elevation_gain,
-        "average": one.average_heartrate,
-        "highest": one.max_heartrate,
+        "distance_class": distance_class(one.distance),
+        "elapsed_time": one.elapsed_time,
+        "moving_time": one.moving_time,
+        "elevation_gain": one.total_elevation_gain,
+        "average_heartrate": one.average_heartrate,
+        "max_heartrate": one.max_heartrate,
         "polyline": None if one.map is None else one.map.summary_polyline,
-        "event": known.event,
-        "by": known.known_by,
-        "now": now,
+        "event_name": known.event,
+        "is_hidden": 0,
+        "known_by": known.known_by,
+        "created_at": now,
         "seen": seen,
     }

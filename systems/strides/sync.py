@@ -29,6 +29,7 @@ from duework import (
     http,
 )
 from systems.strides import athlete as athletes
+from systems.strides.bulk import Upsert
 from systems.strides.client import (
     COUNTED,
     AccessLost,
@@ -37,7 +38,7 @@ from systems.strides.client import (
     Reader,
 )
 from systems.strides.part import CALLS, PAGE, PER_CALL, QUOTA, part, settings
-from systems.strides.races import Activity, activity_row, race_row, recognise
+from systems.strides.races import RACE_COLUMNS, Activity, activity_row, race_row, recognise
 
 Kind = Literal["initial", "full", "incremental"]
 Counts = dict[str, int | float]
@@ -46,23 +47,18 @@ TROUBLE = (Throttled, CallsSpent, http.HttpError, OSError)
 DAY = 86_400
 CANCELLED = "Cancelled by user"
 
-PUT_ACTIVITIES = """
-insert into strides_activity
-    (athlete_id, id, start, day, name, sport, distance, moving_time, seen)
-values (:athlete, :id, :start, :day, :name, :sport, :distance, :moving, :seen)
-on conflict (athlete_id, id) do update set
+ACTIVITIES = Upsert(
+    "strides_activity",
+    ("athlete_id", "id", "start", "day", "name", "sport", "distance", "moving_time", "seen"),
+    """(athlete_id, id) do update set
     start = excluded.start, day = excluded.day, name = excluded.name, sport = excluded.sport,
-    distance = excluded.distance, moving_time = excluded.moving_time, seen = excluded.seen
-"""
-# What the person has corrected stays; everything else is Strava's.
-PUT_RACES = """
-insert into strides_race
-    (athlete_id, strava_activity_id, start, date, name, distance, distance_class, elapsed_time,
-     moving_time, elevation_gain, average_heartrate, max_heartrate, polyline, event_name,
-     known_by, created_at, seen)
-values (:athlete, :id, :start, :date, :name, :distance, :class, :elapsed, :moving, :gain,
-        :average, :highest, :polyline, :event, :by, :now, :seen)
-on conflict (athlete_id, strava_activity_id) do update set
+    distance = excluded.distance, moving_time = excluded.moving_time, seen = excluded.seen""",
+)
+# What the person has corrected stays; everything else is Strava's. An upsert keeps the row that is there.
+RACES = Upsert(
+    "strides_race",
+    RACE_COLUMNS,
+    """(athlete_id, strava_activity_id) do update set
     start = excluded.start, date = excluded.date, name = excluded.name,
     elevation_gain = excluded.elevation_gain, average_heartrate = excluded.average_heartrate,
     max_heartrate = excluded.max_heartrate, polyline = excluded.polyline, seen = excluded.seen,
@@ -76,8 +72,8 @@ on conflict (athlete_id, strava_activity_id) do update set
     event_name = case strides_race.edited
         when 1 then strides_race.event_name else excluded.event_name end,
     known_by = case strides_race.edited
-        when 1 then strides_race.known_by else excluded.known_by end
-"""
+        when 1 then strides_race.known_by else excluded.known_by end""",
+)
 PUT_LOG = """
 insert into strides_log (session, athlete_id, at, level, message)
 values (:session, :athlete, :at, :level, :message)
@@ -212,10 +208,8 @@ def _stored(
         "races": len(races),
         "added": _added(page, athlete, races),
     }
-    if found:
-        run.write(PUT_ACTIVITIES, rows=[activity_row(one, athlete, seen) for one in found])
-    if races:
-        run.write(PUT_RACES, rows=races)
+    ACTIVITIES.write(run, [activity_row(one, athlete, seen) for one in found])
+    RACES.write(run, races)
     expected = _expect(page, walked, len(found))
     run.write(
         "update strides_athlete set sync_status = 'in_progress', sync_session_id = :session,"
@@ -248,7 +242,7 @@ def _added(page: Page, athlete: int, races: list[dict[str, Any]]) -> int:
         newest=max(starts),
     )
     there = {row.id for row in rows}
-    return sum(race["id"] not in there for race in races)
+    return sum(race["strava_activity_id"] not in there for race in races)
 
 
 def _expect(page: Page, walked: Walked, more: int) -> int | None:
@@ -292,7 +286,7 @@ def reconcile(tx: Any, chain: Chain) -> dict[str, int]:
 def ended(tx: Any, chain: Chain, outcome: str) -> None:
     """Say on the athlete's row how its sync ended, and in the log."""
     given, now = chain.arguments, part.app.now()
-    error = {"done": None, "cancelled": CANCELLED}.get(outcome, chain.error)
+    error = {"done": None, "cancelled": CANCELLED}.get(outcome, _first_line(chain.error))
     tx.write(
         "update strides_athlete set sync_status = :status, sync_outcome = :outcome,"
         " sync_error = :error, current_batch_number = 0, sync_session_id = null,"
@@ -312,9 +306,14 @@ def ended(tx: Any, chain: Chain, outcome: str) -> None:
     tx.write("delete from strides_log where at < :old", old=old)
 
 
+def _first_line(error: str | None) -> str:
+    """What went wrong, without where in the code."""
+    return (error or "").partition("\n")[0]
+
+
 def _summary(chain: Chain, outcome: str) -> tuple[str, str]:
     if outcome == "failed":
-        return "error", f"Batch {chain.number} failed: {chain.error}"
+        return "error", f"Batch {chain.number} failed: {_first_line(chain.error)}"
     counts = chain.counts
     done = (
         f"{chain.completed} batches, {counts.get('activities', 0)} activities,"
