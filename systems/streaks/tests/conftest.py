@@ -12,7 +12,7 @@ from duework import App
 from duework.testing import Harness
 from systems.streaks import promises
 from systems.streaks.part import part
-from systems.streaks.people import Wishes, find, register
+from systems.streaks.people import Wishes, add, change, find, set_active
 from systems.streaks.seed import BOT
 from systems.streaks.settings import Settings
 from systems.twins import Twins, twins
@@ -74,13 +74,22 @@ class Place:
         }
         login = f"user-{n:03}"
         wished = {name: value for name, value in {**given, **wishes}.items() if value is not None}
-        register(self.app, login, Wishes(**wished), drill=drill)
+        with self.app.transaction() as tx:
+            add(tx, login, Wishes(**wished), now=self.app.now(), drill=drill)
         return self.row(login)
 
     def jump(self, hours: int) -> None:
         """So many hours later at once, as after a night without workers."""
         self.h.clock.move_to(self.h.now + hours * 3_600_000)
         self.h.advance("15m")
+
+    def change(self, person: Any, **wishes: Any) -> None:
+        with self.app.transaction() as tx:
+            change(tx, person.id, Wishes(**wishes), now=self.app.now())
+
+    def pause(self, person: Any) -> None:
+        with self.app.transaction() as tx:
+            set_active(tx, person.id, active=False, now=self.app.now())
 
     def row(self, login: str) -> Any:
         return find(self.app, login)
@@ -100,7 +109,10 @@ class Place:
 
 @pytest.fixture
 def place(
-    emptied: str, upstreams: Twins, following: Following, monkeypatch: pytest.MonkeyPatch
+    emptied: str,  # noqa: F811 - the fixture
+    upstreams: Twins,
+    following: Following,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Place]:
     app = App(emptied, processes=4)
     app.include(part)

@@ -10,7 +10,6 @@ from systems.streaks import promises
 from systems.streaks.channels import notify
 from systems.streaks.check import check
 from systems.streaks.choose import choose, take_due
-from systems.streaks.people import Wishes, change, set_active
 from systems.streaks.tests.conftest import Place
 
 DAY = "2026-03-04"
@@ -58,7 +57,7 @@ def test_everybody_who_is_due_is_checked_alone_and_told_once_by_each_channel(pla
 @pytest.mark.rows("000-20", "000-21", "000-T3")
 def test_nobody_is_chosen_who_is_paused_without_a_token_or_not_due(place: Place) -> None:
     paused = place.person()
-    set_active(place.app, paused.id, active=False)
+    place.pause(paused)
     place.person(token=None)
 
     place.h.advance("1h")
@@ -91,7 +90,7 @@ def test_a_second_check_of_a_day_tells_nothing_again(place: Place) -> None:
     place.h.advance("15m")
     before = place.received()
 
-    change(place.app, person.id, Wishes(hour=22))
+    place.change(person, hour=22)
     place.h.advance("2h")
     # Not even when the first delivery is forgotten, and somebody asks for another one.
     notify.enqueue(person.id, DAY, "again")
@@ -153,7 +152,7 @@ def test_a_token_that_was_revoked_is_recorded_and_not_tried_until_it_is_changed(
     assert place.received() == {}
 
     place.t.github.add_token("ghp_new", "user-001")
-    change(place.app, person.id, Wishes(token="ghp_new"))
+    place.change(person, token="ghp_new")
     place.jump(24)
 
     assert place.row("user-001").problem is None
@@ -163,7 +162,7 @@ def test_a_token_that_was_revoked_is_recorded_and_not_tried_until_it_is_changed(
 @pytest.mark.rows("000-35", "000-36")
 def test_whoever_is_gone_or_has_no_token_fails_by_name(place: Place) -> None:
     gone, without = place.person(), place.person(token=None)
-    set_active(place.app, gone.id, active=False)
+    place.pause(gone)
 
     for person in (gone.id, without.id, "nobody"):
         check.enqueue(person, DAY, place.t.github.url)
@@ -311,7 +310,7 @@ def test_what_is_old_is_deleted_once_it_has_an_outcome(place: Place) -> None:
     with place.app.transaction() as tx:
         tx.write("update streaks_message set day = '2024-01-01', settled = null")
         tx.write("update streaks_day set day = '2024-01-01'")
-    set_active(place.app, person.id, active=False)
+    place.pause(person)
 
     place.jump(24)
 
