@@ -8,12 +8,24 @@ from __future__ import annotations
 from typing import Any
 
 from duework import App
-from systems.streaks import channels, check, choose, cli
+from systems.streaks import channels, check, choose, cli, pages, routes
 from systems.streaks.part import part
 from systems.streaks.promises import Promise, promises
 from systems.streaks.seed import seed
 
-__all__ = ["Promise", "app", "channels", "check", "choose", "cli", "part", "promises", "seed"]
+__all__ = [
+    "Promise",
+    "app",
+    "channels",
+    "check",
+    "choose",
+    "cli",
+    "pages",
+    "part",
+    "promises",
+    "routes",
+    "seed",
+]
 
 app: App
 # How many people are checked at once by one worker.

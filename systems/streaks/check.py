@@ -37,7 +37,13 @@ then streaks_calendar.longest else excluded.longest end
 """
 
 
-@part.task(isolation="process", timeout=part.settings.budget, retries=len(BACKOFF), backoff=BACKOFF)
+@part.task(
+    queue="streaks",
+    isolation="process",
+    timeout=part.settings.budget,
+    retries=len(BACKOFF),
+    backoff=BACKOFF,
+)
 async def check(run: Run, person: str, day: str, github_url: str) -> dict[str, Any] | Fail:
     """Look how a person's day stands, and promise a message; `day` is a date in the person's zone."""
     who, today = _find(run, person), date.fromisoformat(day)

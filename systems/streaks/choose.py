@@ -17,6 +17,8 @@ from systems.streaks.streak import DAY, local_day, next_time
 log = logging.getLogger("duework.streaks")
 DUE = "active = 1 and has_token = 1 and problem is null and next_at <= :now"
 
+CHOSEN = "select id, zone, hour, next_at from streaks_person where chosen_by = :job"
+
 
 def nobody_due(run: Run) -> bool:
     """One look at an index."""
@@ -39,23 +41,26 @@ def take_due(tx: Transaction, job: int, now: int) -> int:
     """How many are checked now."""
     # The update locks what it takes: of two that choose at once, the second finds nobody left.
     tx.write(f"update streaks_person set chosen_by = :job where {DUE}", job=job, now=now)  # noqa: S608 - constants
-    due = tx.read(
-        f"select id, zone, hour from streaks_person where chosen_by = :job and {DUE} order by id",  # noqa: S608 - constants
-        job=job,
-        now=now,
-    )
-    if not due:
+    due = tx.read(f"{CHOSEN} and {DUE} order by id", job=job, now=now)
+    plan = [{"id": one.id, "next": next_time(now, one.zone, one.hour)} for one in due]
+    if plan:
+        tx.write("update streaks_person set next_at = :next where id = :id", rows=plan)
+    items = [item for one in due if (item := _item(one, now)) is not None]
+    if not items:
         log.info("No active users to process")
         return 0
-    plan = [{"id": one.id, "next": next_time(now, one.zone, one.hour)} for one in due]
-    tx.write("update streaks_person set next_at = :next where id = :id", rows=plan)
-    made = tx.batch(check, [_item(one, now) for one in due], name="streaks", then=report)
-    log.info("batch %s of %s people", getattr(made, "id", made), len(due))
-    return len(due)
+    made = tx.batch(check, items, name="streaks", then=report)
+    log.info("batch %s of %s people", made.id, len(items))
+    return len(items)
 
 
-def _item(person: Any, now: int) -> tuple[str, str, str]:
-    return person.id, local_day(now, person.zone).isoformat(), part.settings.github_url
+def _item(person: Any, now: int) -> tuple[str, str, str] | None:
+    """What to check; nothing if the day that was planned for is over, as after a night without workers."""
+    day = local_day(person.next_at, person.zone)
+    if local_day(now, person.zone) > day:
+        log.warning("nobody was there to check %s on %s", person.id, day)
+        return None
+    return person.id, day.isoformat(), part.settings.github_url
 
 
 @part.task

@@ -101,7 +101,7 @@ async def _year(
 
 def _data(reply: http.Response, login: str, now: int) -> dict[str, Any]:
     if reply.status == UNAUTHORIZED:
-        raise Refusal("GitHub refused the token: it was revoked, or has expired")
+        raise Refusal("GitHub refused the token, which was revoked or has expired")
     if reply.status == FORBIDDEN:
         raise Throttled(_wait(reply, now))
     body = reply.check().json(dict[str, Any])

@@ -54,14 +54,8 @@ class Wishes(msgspec.Struct, kw_only=True):
     only_at_risk: bool | None = None
 
 
-def register(app: App, login: str, wishes: Wishes, *, drill: str | None = None) -> str:
-    """A new person; its id. `Conflict` if the login is there already."""
-    with app.transaction() as tx:
-        return add(tx, login, wishes, now=app.now(), drill=drill)
-
-
 def add(tx: Transaction, login: str, wishes: Wishes, *, now: int, drill: str | None = None) -> str:
-    """The same as a part of somebody's transaction."""
+    """A new person; its id. `Conflict` if the login is there already."""
     if not LOGIN.fullmatch(login):
         raise Refused("login", "a GitHub login has up to 39 letters, digits and single dashes")
     _check(wishes)
@@ -89,23 +83,26 @@ def add(tx: Transaction, login: str, wishes: Wishes, *, now: int, drill: str | N
     return person
 
 
-def change(app: App, person: str, wishes: Wishes) -> None:
+def change(tx: Transaction, person: str, wishes: Wishes, *, now: int) -> None:
     """Change what is given and nothing else; a new token or address ends its old problem."""
     _check(wishes)
-    with app.transaction() as tx:
-        rows = tx.read("select zone, hour from streaks_person where id = :id", id=person)
-        if not rows:
-            raise NotFound(f"there is no person {person}")
-        fields = _fields(wishes)
-        if wishes.zone is not None or wishes.hour is not None:
-            zone, hour = (
-                wishes.zone or rows[0].zone,
-                rows[0].hour if wishes.hour is None else wishes.hour,
-            )
-            fields |= {"zone": zone, "hour": hour, "next_at": next_time(app.now(), zone, hour)}
-        for name, value in fields.items():
-            tx.write(_CHANGES[name], id=person, value=value)
-        _seal(tx, person, wishes)
+    row = _row(tx, person)
+    fields = _fields(wishes)
+    if wishes.zone is not None or wishes.hour is not None:
+        zone = wishes.zone or row.zone
+        hour = row.hour if wishes.hour is None else wishes.hour
+        if (zone, hour) != (row.zone, row.hour):
+            fields |= {"zone": zone, "hour": hour, "next_at": next_time(now, zone, hour)}
+    for name, value in fields.items():
+        tx.write(_CHANGES[name], id=person, value=value)
+    _seal(tx, person, wishes)
+
+
+def _row(tx: Transaction, person: str) -> Any:
+    rows = tx.read("select zone, hour from streaks_person where id = :id", id=person)
+    if not rows:
+        raise NotFound(f"there is no person {person!r:.60}")
+    return rows[0]
 
 
 # Names of columns are never made from input.
@@ -133,33 +130,27 @@ def _fields(wishes: Wishes) -> dict[str, Any]:
     return fields
 
 
-def set_active(app: App, person: str, *, active: bool) -> None:
+def set_active(tx: Transaction, person: str, *, active: bool, now: int) -> None:
     """Pause or go on; whoever goes on is due at the next time that is planned from now."""
-    with app.transaction() as tx:
-        rows = tx.read("select zone, hour from streaks_person where id = :id", id=person)
-        if not rows:
-            raise NotFound(f"there is no person {person}")
-        tx.write(_CHANGES["active"], id=person, value=int(active))
-        soon = next_time(app.now(), rows[0].zone, rows[0].hour)
-        tx.write(_CHANGES["next_at"], id=person, value=soon)
+    row = _row(tx, person)
+    tx.write(_CHANGES["active"], id=person, value=int(active))
+    tx.write(_CHANGES["next_at"], id=person, value=next_time(now, row.zone, row.hour))
 
 
-def delete(app: App, person: str) -> None:
+def delete(tx: Transaction, person: str) -> None:
     """Delete a person with everything that is known of it, tokens included."""
-    with app.transaction() as tx:
-        gone = tx.write("delete from streaks_person where id = :id", id=person)
-        if not gone.changed:
-            raise NotFound(f"there is no person {person}")
-        tx.write("delete from streaks_day where person = :id", id=person)
-        tx.write("delete from streaks_calendar where person = :id", id=person)
-        tx.write("delete from streaks_message where person = :id", id=person)
-        for what in SECRETS:
-            tx.forget(secret_of(what, person))
+    _row(tx, person)
+    tx.write("delete from streaks_person where id = :id", id=person)
+    tx.write("delete from streaks_day where person = :id", id=person)
+    tx.write("delete from streaks_calendar where person = :id", id=person)
+    tx.write("delete from streaks_message where person = :id", id=person)
+    for what in SECRETS:
+        tx.forget(secret_of(what, person))
 
 
-def find(app: App, login: str) -> Any:
+def find(reader: App | Transaction, login: str) -> Any:
     """A person's row by login; `NotFound` without one."""
-    rows = app.read("select * from streaks_person where login_key = :key", key=login.lower())
+    rows = reader.read("select * from streaks_person where login_key = :key", key=login.lower())
     if not rows:
         raise NotFound(f"there is no person {login!r:.60}")
     return rows[0]

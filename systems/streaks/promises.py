@@ -36,11 +36,13 @@ class Promise(msgspec.Struct, frozen=True):
 def promises(app: App, since: int = 0) -> list[Promise]:
     """Every promise since a time, oldest first; unsure ones as they are by now."""
     found = [Promise(*row) for row in app.read(ALL, since=since)]
-    return [_decided(app, each) if each.state == "unsure" else each for each in found]
+    return [decided(app, each) for each in found]
 
 
-def _decided(app: App, promise: Promise) -> Promise:
-    """As an operator may have decided meanwhile."""
+def decided(app: App, promise: Promise) -> Promise:
+    """What was unsure, as an operator may have decided it meanwhile."""
+    if promise.state != "unsure":
+        return promise
     for each in app.deliveries.channels(promise.job):
         if each.channel == promise.channel and each.state in {"sent", "failed"}:
             return msgspec.structs.replace(promise, state=each.state, error=each.error)
