@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from systems.mailroom import cli, outbox, tenant
+from systems.mailroom import cli, outbox, pages, routes, tenant
 from systems.mailroom.part import part
 from systems.mailroom.seed import promises, seed
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     app: App
 
-__all__ = ["app", "cli", "outbox", "part", "promises", "seed", "tenant"]
+__all__ = ["app", "cli", "outbox", "pages", "part", "promises", "routes", "seed", "tenant"]
 
 
 def __getattr__(name: str) -> Any:

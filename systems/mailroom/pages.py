@@ -148,21 +148,25 @@ def timeline(message: OutboxMessage) -> dict[str, Any]:
         return round(100 * min(1.0, max(0.0, (ms - message.created) / length)), 2)
 
     left = message.accepted or end
-    rows = [("done", "queued", [(0, at(left), "f-line")], [(0, "f-accent")], left - message.created)]
+    rows: list[tuple[Any, ...]] = []
+    span = [(0, at(left), "f-line")]
+    rows.append(("done", "queued", span, [(0, "f-accent")], left - message.created))
     if message.accepted:
         marks = [(at(message.polled), "f-run")] if message.polled else []
         words = f"polled {message.polls} times" if message.polls != 1 else "polled once"
-        span = [(at(left), at(end), "f-run-bg")]
         state = "done" if message.settled else "running"
-        rows.append((state, words, span, marks, end - left))
+        rows.append((state, words, [(at(left), at(end), "f-run-bg")], marks, end - left))
     if message.settled:
         colour = "f-did" if message.state == "sent" else "f-fail"
         rows.append((message.state, message.state, [], [(100, colour)], length))
-    places = [(0, message.created), (50, message.created + length // 2), (100, end)]
-    settled = message.settled is not None
-    return {"message": message, "mail": plain(message), "rows": rows, "places": places} | {
+    places = [(0, 0), (50, length // 2), (100, length)]
+    return {
+        "message": message,
+        "mail": plain(message),
         "key": own_key(message.key),
-        "settled": settled,
+        "rows": rows,
+        "places": places,
+        "settled": message.settled is not None,
     }
 
 

@@ -1,7 +1,7 @@
 """Routes for programs: post a message, look at it, cancel it, try it again.
 
-    curl http://127.0.0.1:8377/messages -H 'Authorization: Bearer mr_…' -H 'Idempotency-Key: order-7' \\
-         --json '{"to": "ada@example.org", "subject": "Hello", "text": "It is on its way."}'
+    curl …/messages -H 'Authorization: Bearer mr_…' -H 'Idempotency-Key: order-7'
+        --json '{"to": "ada@example.org", "subject": "Hello", "text": "It is on its way."}'
 
 A program comes with a key of its tenant and sees nothing of the others. An operator names the tenant in the
 path, and comes with a token.
