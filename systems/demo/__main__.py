@@ -62,7 +62,9 @@ def main(
 def _play(stage: Stage, console: Console, begins: int, *, check: bool) -> int:
     where = "one SQLite file" if "sqlite" in stage.environment["DUEWORK_URL"] else "PostgreSQL"
     speed = float(stage.environment["DUEWORK_CLOCK"].partition("@")[0])
-    fast = "an hour passes each minute" if speed == 60 else f"the clock runs ×{speed:g}"  # noqa: PLR2004
+    fast = (
+        "an hour passes each minute" if speed == 60 else f"the clock runs {speed:g} times as fast"
+    )  # noqa: PLR2004
     console.print(f"[bold]Duework[/] · five systems on local stand-ins · {where} · {fast}")
     stage.start_twins()
     os.environ.update(stage.environment)

@@ -26,7 +26,7 @@ def workers(app: App) -> list[Any]:
 def kill_worker(app: App) -> tuple[int, list[int]] | None:
     """`kill -9` to the busiest worker; its process, and the jobs that it was running."""
     for worker in workers(app):
-        held = [job.id for job in app.jobs(phase="running", limit=500) if _of(job, worker)]
+        held = [int(job.id) for job in app.jobs(phase="running", limit=500) if _of(job, worker)]
         try:
             os.kill(worker.pid, signal.SIGKILL)
         except ProcessLookupError:

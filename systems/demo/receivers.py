@@ -39,9 +39,9 @@ class Receivers:
         """Let the calls that come now go wrong as the rules say; none ends it."""
         self._ask(name, "faults", list(rules))
 
-    def switch(self, name: str, what: str, **values: Any) -> Any:
+    def switch(self, twin: str, what: str, **values: Any) -> Any:
         """Turn a switch of a twin."""
-        return self._ask(name, f"switch/{quote(what)}", values)["result"]
+        return self._ask(twin, f"switch/{quote(what)}", values)["result"]
 
     def _ask(self, name: str, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()

@@ -1,8 +1,8 @@
 """The score: what was promised, by our rows, against what arrived, by the receivers' own books.
 
-`lost`: we say it was sent, and the receiver has nothing. `twice`: the receiver has more than one effect. A receiver
-that knows keys counts an effect by its key, so a request that is repeated with the same key is one
-effect; elsewhere every request is one. `unsure`: we say that nobody can tell.
+`lost`: we say it was sent, and the receiver has nothing. `twice`: the receiver has more than one effect.
+A receiver that knows keys counts an effect by its key, so a request that is repeated with the same key is
+one effect; elsewhere every request is one. `unsure`: we say that nobody can tell.
 """
 
 from __future__ import annotations

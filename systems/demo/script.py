@@ -95,7 +95,10 @@ class Script:
 
     def connect_athletes(self, athletes: int) -> None:
         athletes_of.seed(self.app, athletes=athletes)
-        self.say("strides", f"{athletes} athletes × 10,000 activities, over one quota of 100 calls")
+        self.say(
+            "strides",
+            f"{athletes} athletes with 10,000 activities each, over one quota of 100 calls",
+        )
 
     def progress_of_syncs(self) -> None:
         for each in athletes_of.promises(self.app):

@@ -6,6 +6,7 @@ database and a folder.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -44,7 +45,7 @@ class Stage:
             "DUEWORK_CLOCK": str(clock),
             "DUEWORK_URL": url,
             "DUEWORK_APP": APP,
-            "DUEWORK_SECRETS_KEY_FILE": str(folder / "secrets.key"),
+            "DUEWORK_KEY": _key(folder / "secrets.key"),
         }
         self.twins: dict[str, str] = {}
         self.link = ""
@@ -110,6 +111,15 @@ def standing(stage: Stage) -> Iterator[Stage]:
         yield stage
     finally:
         stage.stop()
+
+
+def _key(file: Path) -> str:
+    """The key that seals tokens: made at the first start, and only its owner can read it."""
+    if not file.exists():
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as out:
+            out.write(base64.b64encode(os.urandom(32)).decode())
+    return file.read_text()
 
 
 def _addresses(twins: Mapping[str, str]) -> dict[str, str]:
