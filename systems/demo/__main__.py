@@ -19,6 +19,7 @@ from systems.demo.stage import ROOT, Stage, StageError, standing
 
 FOLDER = ROOT / "build" / "demo"
 MINUTE = 60_000
+USUAL = 60
 # The demo begins at twenty to eight in the evening, in Lisbon and in UTC.
 EVENING = (19 * 60 + 40) * MINUTE
 DAY = 24 * 60 * MINUTE
@@ -34,7 +35,7 @@ Examples:
 @click.command(epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--check", is_flag=True, help="Play the script headless and judge the score.")
 @click.option("--reset", is_flag=True, help="Forget the last run and begin anew.")
-@click.option("--speed", default=60.0, show_default=True, help="How fast the clock goes.")
+@click.option("--speed", default=float(USUAL), show_default=True, help="How fast the clock goes.")
 @click.option("--port", default=8377, show_default=True, help="Of the pages; a free one if taken.")
 @click.option("--workers", default=2, show_default=True, help="Worker processes.")
 @click.option("--url", help="Another database, such as postgresql://… [a file in build/demo].")
@@ -63,8 +64,10 @@ def _play(stage: Stage, console: Console, begins: int, *, check: bool) -> int:
     where = "one SQLite file" if "sqlite" in stage.environment["DUEWORK_URL"] else "PostgreSQL"
     speed = float(stage.environment["DUEWORK_CLOCK"].partition("@")[0])
     fast = (
-        "an hour passes each minute" if speed == 60 else f"the clock runs {speed:g} times as fast"
-    )  # noqa: PLR2004
+        "an hour passes each minute"
+        if speed == USUAL
+        else f"the clock runs {speed:g} times as fast"
+    )
     console.print(f"[bold]Duework[/] · five systems on local stand-ins · {where} · {fast}")
     stage.start_twins()
     os.environ.update(stage.environment)

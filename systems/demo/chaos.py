@@ -23,10 +23,11 @@ def workers(app: App) -> list[Any]:
     return sorted(alive, key=lambda each: -each.running)
 
 
-def kill_worker(app: App) -> tuple[int, list[int]] | None:
-    """`kill -9` to the busiest worker; its process, and the jobs that it was running."""
+def kill_worker(app: App) -> tuple[int, dict[int, int]] | None:
+    """`kill -9` to the busiest worker; its process, and the jobs that it was running, by their fences."""
     for worker in workers(app):
-        held = [int(job.id) for job in app.jobs(phase="running", limit=500) if _of(job, worker)]
+        running = app.jobs(phase="running", limit=500)
+        held = {int(job.id): job.fence for job in running if job.worker == worker.id}
         try:
             os.kill(worker.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -36,14 +37,13 @@ def kill_worker(app: App) -> tuple[int, list[int]] | None:
     return None
 
 
-def recovered(app: App, held: list[int], since: float) -> float | None:
+def recovered(app: App, held: dict[int, int], since: float) -> float | None:
     """Seconds until every job of the dead worker was over or ran elsewhere; None after half a minute."""
-    left = {id_: app.job(id_) for id_ in held}
-    fences = {id_: job.fence for id_, job in left.items()}
+    left = dict(held)
     while left and time.monotonic() - since < PATIENCE:
-        for id_ in list(left):
-            job = app.job(id_)
-            if job.state != "open" or job.fence > fences[id_]:
+        for id_, fence in held.items():
+            job = app.job(id_) if id_ in left else None
+            if job is not None and (job.state != "open" or job.fence > fence):
                 del left[id_]
         time.sleep(0.02)
     took = time.monotonic() - since
@@ -97,10 +97,6 @@ def freeze_worker(app: App, seconds: float = FREEZE_SECONDS) -> str:
         note(app, "chaos", f"worker {worker.pid} stands still for {seconds:.0f} s", "late")
         return f"worker {worker.pid} stands still"
     return "there is no worker to freeze"
-
-
-def _of(job: Any, worker: Any) -> bool:
-    return bool(job.worker == worker.id)
 
 
 def _jobs(count: int) -> str:
