@@ -22,7 +22,7 @@ from duework.kernel.batches import verbs as batches
 from duework.kernel.changes import JOBS, Feed, Touched
 from duework.kernel.clock_watch import ClockWatch, Reading, reading
 from duework.kernel.facts import ClockStepped, Fact
-from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewBatch, NewJob
+from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewBatch, NewJob, NewMembers
 from duework.kernel.lanes import Lanes
 from duework.kernel.paces import admission
 from duework.kernel.paces.admission import AddressedReport, Change
@@ -161,6 +161,13 @@ class Engine:
         answers = batches.create(tx, new, ids=self.ids, lanes=self.lanes, now=self.clock.now())
         self.ring_after(tx)
         return answers
+
+    def add_members(self, tx: Tx, new: list[NewMembers]) -> Sequence[int]:
+        now, counts = self.clock.now(), list[int]()
+        for each in new:
+            counts.append(batches.add(tx, each, ids=self.ids, lanes=self.lanes, now=now))
+        self.ring_after(tx)
+        return counts
 
     def cancel_members(self, tx: Tx, task: str, members: list[int], why: str) -> list[str]:
         """End members of a batch; quicker without reactions to that."""
