@@ -21,7 +21,7 @@ from duework.errors import TaskNotFound, UsageError
 from duework.kernel.job import KEEP, Ending
 from duework.kernel.outcomes import Outcome
 from duework.kernel.paces.admission import AddressedReport, Gate
-from duework.kernel.paces.pace import Pace
+from duework.kernel.paces.pace import Pace, Rate
 from duework.kernel.retry import Backoff, Exponential, delays
 from duework.kernel.run import Run
 from duework.kernel.surroundings.arounds import AroundAttempt, check_around
@@ -158,6 +158,10 @@ def gates(
     for pace in listed:
         if not isinstance(pace, Pace):
             raise UsageError(f"pace= is a Rate, Tick, Quota or Adaptive, or a list: not {pace!r}")
+        if pace.per is not None and not isinstance(pace, Rate):
+            raise UsageError(
+                f"{pace!r} per {pace.per!r} is for the lanes of an outbox: {owner} has none"
+            )
         name = pace.name or f"{owner}:{pace.kind}"
         if count := sum(gate.name.partition("#")[0] == name for gate in found):
             name = f"{name}#{count + 1}"
