@@ -75,6 +75,7 @@ def one(id: str) -> Template:  # noqa: A002 - the path's own word
         following=[datetime.fromisoformat(each) for each in book.preview(id, 5)],
         fires=log.recent(reminder=id, limit=20),
         attempts=log.attempts_in_all(),
+        local=_local,
     )
 
 

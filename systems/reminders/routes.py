@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from duework import Reply
-from systems.reminders import book, endpoints, log
+from duework import Fail, Reply, http
+from systems.reminders import book, channels, endpoints, log
 from systems.reminders.part import part
 from systems.reminders.rules import Change, NewReminder
 
@@ -127,6 +127,15 @@ def change_endpoint(id: str, body: EndpointChange) -> endpoints.Endpoint:  # noq
 @part.route("/api/reminder-endpoints/{id}/rotate", methods=["POST"])
 def rotate(id: str) -> endpoints.MadeEndpoint:  # noqa: A002
     return endpoints.rotate(id)
+
+
+@part.route("/api/reminder-endpoints/{id}/test", methods=["POST"])
+async def test_call(id: str) -> dict[str, str]:  # noqa: A002
+    """What the receiver said, or why nothing came back."""
+    try:
+        return {"answer": str(await channels.test_call(id))}
+    except (http.HttpError, Fail) as error:
+        return {"error": str(error)}
 
 
 @part.route("/api/reminder-endpoints/{id}", methods=["DELETE"])

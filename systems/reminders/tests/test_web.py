@@ -93,6 +93,7 @@ BAD: list[tuple[str, str, Any, int]] = [
     ("POST", "/api/reminder-endpoints", {"name": "b", "url": "http://10.0.0.1/"}, 400),
     ("PATCH", "/api/reminder-endpoints/ep_none", {"on": False}, 404),
     ("POST", "/api/reminder-endpoints/ep_none/rotate", {}, 404),
+    ("POST", "/api/reminder-endpoints/ep_none/test", {}, 404),
     ("DELETE", "/api/reminder-endpoints/ep_none", None, 404),
 ]
 
@@ -154,6 +155,12 @@ def test_an_endpoint_lives_by_the_api_and_its_secret_is_told_once(h: Harness, t:
     assert "secret" not in listed
     rotated = web.call("POST", f"/api/reminder-endpoints/{made['id']}/rotate", {}).json()
     assert rotated["secret"] != made["secret"]
+    t.hooks.endpoint("ada", "standard", [rotated["secret"]])
+    tried = f"/api/reminder-endpoints/{made['id']}/test"
+    assert web.call("POST", tried, {}).json() == {"answer": "200"}
+    t.hooks.faults.set([{"route": "hook", "calls": "1", "do": "drop_before"}])
+    assert "error" in web.call("POST", tried, {}).json()
+    assert len(t.hooks.ledger.of("delivered")) == 1
     off = web.call("PATCH", f"/api/reminder-endpoints/{made['id']}", {"on": False}).json()
     assert off["state"] == "off"
     assert web.call("DELETE", f"/api/reminder-endpoints/{made['id']}").status_code == 204
@@ -196,7 +203,7 @@ def test_the_buttons_of_the_page_do_what_they_say(h: Harness, t: Twins) -> None:
     web.submit(f"/reminders/fires/{fire.job}/redrive")
     h.drain()
     assert len(t.hooks.ledger.of("delivered")) == 1
-    assert "cannot read" in web.submit(
+    assert "Cannot read" in web.submit(
         "/reminders/add", title="x", when="soon", email="a@b.example"
     )
     web.submit(f"/reminders/endpoints/{hook.id}/off")
