@@ -4,7 +4,7 @@ duework run systems.reminders:app
 """
 
 from duework import App
-from systems.reminders import cli, fire
+from systems.reminders import cli, fire, pages, routes
 from systems.reminders.part import part
 from systems.reminders.promises import promises
 from systems.reminders.seed import seed
@@ -12,4 +12,4 @@ from systems.reminders.seed import seed
 app = App()
 app.include(part)
 
-__all__ = ["app", "cli", "fire", "part", "promises", "seed"]
+__all__ = ["app", "cli", "fire", "pages", "part", "promises", "routes", "seed"]

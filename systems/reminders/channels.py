@@ -7,6 +7,7 @@ the receiver's URL and secret are those of the moment.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable
 from functools import lru_cache
 from typing import TypeVar
@@ -42,6 +43,17 @@ async def webhook(endpoint: str, body: str, key: str) -> None:
         raise Fail("410: the endpoint is gone and was switched off")
     if not 200 <= reply < 300:  # noqa: PLR2004 - 2xx
         raise Retry(None, f"{reply} from {urlsplit(found.url).hostname}")
+
+
+async def test_call(endpoint: str) -> int:
+    """One signed POST that means nothing, also to an endpoint that is off; the status it was answered."""
+    found = endpoints.find(endpoint)
+    now = part.app.now()
+    body = json.dumps(
+        {"id": f"test:{endpoint}:{now}", "title": "A test of this endpoint", "test": True}
+    )
+    headers = await signed(endpoint, f"test:{endpoint}:{now}", body)
+    return await in_time(_post(found.url, body, headers), settings().timeout_ms)
 
 
 async def signed(endpoint: str, id_: str, body: str) -> dict[str, str]:

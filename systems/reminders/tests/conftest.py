@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +18,7 @@ from systems.reminders.part import part
 from systems.reminders.rules import NewReminder
 from systems.reminders.settings import Settings
 from systems.twins import Twins, twins
-from tests.support.postgres import Server, server
+from tests.support.postgres import Emptied, server
 
 # A Monday.
 NOW = "2026-03-02T08:00:00+00:00"
@@ -23,29 +26,59 @@ START = 1_772_438_400_000
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
+def postgres_emptied() -> Iterator[Emptied]:
+    """One database with this system's tables, emptied for each test."""
     with server(durable=False) as running:
-        yield running
+        migrated(running.create_database("reminders"))
+        with closing(Emptied(running, "reminders")) as made:
+            yield made
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("template") / "migrated.db"
+    migrated(f"sqlite:///{file}")
+    return file
+
+
+def migrated(url: str) -> None:
+    made = App(url)
+    made.include(part)
+    made.admin.migrate(create=True)
+    made.close()
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def server_url(request: pytest.FixtureRequest) -> str | None:
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A database of each kind."""
     if request.param == "sqlite":
-        return None
-    running: Server = request.getfixturevalue("postgres")
-    return running.dsn
+        made = shutil.copy(request.getfixturevalue("sqlite_template"), tmp_path / "work.db")
+        return f"sqlite:///{made}"
+    shared: Emptied = request.getfixturevalue("postgres_emptied")
+    return shared.address()
+
+
+class HarnessOn(Harness):
+    """A harness on a database that is there already."""
+
+    def __init__(self, app: App, address: str, **options: Any) -> None:
+        super().__init__(app, **options)
+        self._address = address
+
+    def _temporary_url(self) -> str:
+        return self._address
 
 
 @pytest.fixture
-def app() -> App:
+def app(address: str) -> App:
     made = App()
     made.include(part)
     return made
 
 
 @pytest.fixture
-def h(app: App, server_url: str | None) -> Iterator[Harness]:
-    with Harness(app, now=NOW, url=server_url) as harness:
+def h(app: App, address: str) -> Iterator[Harness]:
+    with HarnessOn(app, address, now=NOW) as harness:
         yield harness
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
-import pytest
 from click.testing import CliRunner, Result
 
-from duework.cli import main
 from duework.testing import Harness
 from systems.reminders import log
 from systems.reminders.part import part
 from systems.reminders.tests.conftest import Hook, remind
 from systems.twins import Twins
+
+ROOT = Path(__file__).parents[3]
 
 
 def typed(*words: str) -> Result:
@@ -52,32 +53,33 @@ def test_what_failed_is_shown_with_its_reason_and_redriven(h: Harness, t: Twins)
     assert log.failed() == []
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("add", "Stretch", "soon", "--email", "ada@demo.example"),
-        ("add", "Stretch", "0 9 * * *"),
-        ("add", "x" * 201, "0 9 * * *", "--email", "ada@demo.example"),
-        ("snooze", "rem_none"),
-        ("delete", "rem_none"),
-        ("redrive", "7"),
-    ],
-)
-def test_a_mistake_is_an_error_and_changes_nothing(h: Harness, words: tuple[str, ...]) -> None:
-    assert typed(*words).exit_code != 0
+MISTAKES = [
+    ("add", "Stretch", "soon", "--email", "ada@demo.example"),
+    ("add", "Stretch", "0 9 * * *"),
+    ("add", "x" * 201, "0 9 * * *", "--email", "ada@demo.example"),
+    ("snooze", "rem_none"),
+    ("delete", "rem_none"),
+    ("redrive", "7"),
+]
+
+
+def test_a_mistake_is_an_error_and_changes_nothing(h: Harness) -> None:
+    for words in MISTAKES:
+        assert typed(*words).exit_code != 0, words
     assert h.app.schedules("reminders:") == []
 
 
-@pytest.fixture
-def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    monkeypatch.setenv("DUEWORK_URL", f"sqlite:///{tmp_path / 'alone.db'}")
-    monkeypatch.setenv("DUEWORK_APP", "systems.reminders:app")
-    yield lambda *words: CliRunner().invoke(main, list(words))
+def test_the_system_answers_alone_on_a_file_of_its_own(tmp_path: Path) -> None:
+    words = {"DUEWORK_URL": f"sqlite:///{tmp_path / 'alone.db'}", "PYTHONPATH": str(ROOT)}
+    env = {**os.environ, **words, "DUEWORK_APP": "systems.reminders:app"}
 
+    def duework(*words: str) -> str:
+        command = [sys.executable, "-m", "duework", *words]
+        return subprocess.run(
+            command, env=env, cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout
 
-def test_the_system_answers_alone_on_a_file_of_its_own(alone: Any) -> None:
-    assert alone("db", "migrate", "--create").exit_code == 0
-    made = alone("reminders", "add", "Stretch", "every 1h", "--email", "ada@demo.example")
+    duework("db", "migrate", "--create")
+    duework("reminders", "add", "Stretch", "every 1h", "--email", "ada@demo.example")
 
-    assert made.exit_code == 0, made.output
-    assert "Stretch" in alone("reminders", "list").output
+    assert "Stretch" in duework("reminders", "list")

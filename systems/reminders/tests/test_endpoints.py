@@ -30,23 +30,23 @@ def test_after_a_rotation_both_secrets_sign_for_a_day(h: Harness, t: Twins) -> N
     assert len(t.hooks.ledger.of("forged")) > 0
 
 
+CLOSED = [
+    "http://169.254.169.254/latest/meta-data",
+    "http://10.0.0.1/hook",
+    "http://[::1]/hook",
+    "http://localhost/hook",
+    "ftp://example.com/hook",
+    "http://ada@example.com/hook",
+    "not a url",
+    "http://example.com/" + "a" * 1000,
+]
+
+
 @pytest.mark.rows("003-X3")
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://169.254.169.254/latest/meta-data",
-        "http://10.0.0.1/hook",
-        "http://[::1]/hook",
-        "http://localhost/hook",
-        "ftp://example.com/hook",
-        "http://ada@example.com/hook",
-        "not a url",
-        "http://example.com/" + "a" * 1000,
-    ],
-)
-def test_a_url_that_leads_into_our_own_network_is_refused(h: Harness, url: str) -> None:
-    with pytest.raises(UsageError):
-        endpoints.create("ada", url)
+def test_a_url_that_leads_into_our_own_network_is_refused(h: Harness) -> None:
+    for url in CLOSED:
+        with pytest.raises(UsageError):
+            endpoints.create("ada", url)
 
     assert endpoints.every() == []
 

@@ -9,6 +9,7 @@ import pytest
 from duework import App, NotFound
 from duework.testing import Harness
 from systems.reminders import book, log
+from systems.reminders.part import part
 from systems.reminders.rules import retry_at
 from systems.reminders.tests.conftest import START, Hook, remind, use
 from systems.twins import Twins
@@ -77,7 +78,7 @@ def test_rules_end_after_a_count_or_at_a_time(h: Harness, t: Twins) -> None:
     }
 
 
-@pytest.mark.rows("003-20", "003-31", "003-32", "003-X4")
+@pytest.mark.rows("003-03", "003-20", "003-31", "003-32", "003-X4")
 def test_both_channels_get_it_and_the_webhook_is_signed_in_two_ways(h: Harness, t: Twins) -> None:
     standard, notify = Hook(t, "ada"), Hook(t, "bob", scheme="notify")
     remind(email="ada@demo.example", endpoint=standard.id)
@@ -118,7 +119,7 @@ def test_a_partial_success_goes_on_and_the_failed_channel_waits_for_its_next_tur
     assert (len(mails(t)), len(t.hooks.ledger.of("delivered"))) == (2, 1)
 
 
-@pytest.mark.rows("003-T3", "003-X2")
+@pytest.mark.rows("003-T3")
 def test_the_failed_channel_of_a_one_shot_can_be_sent_again_alone(h: Harness, t: Twins) -> None:
     hook = Hook(t)
     hook.answers(503, 200)
@@ -162,7 +163,6 @@ def test_a_full_failure_is_tried_after_1_5_and_30_minutes_and_then_listed(
     assert len(t.hooks.log.of("hook")) == 4
 
 
-@pytest.mark.rows("003-X2")
 def test_what_was_given_up_is_redriven_once_its_receiver_is_back(h: Harness, t: Twins) -> None:
     hook = Hook(t)
     hook.answers(503, 503, 503, 503, 200)
@@ -178,7 +178,7 @@ def test_what_was_given_up_is_redriven_once_its_receiver_is_back(h: Harness, t: 
         book.find(made.id)
 
 
-@pytest.mark.rows("003-18", "003-29", "003-T2", "003-T11")
+@pytest.mark.rows("003-18", "003-29", "003-T2", "003-T8", "003-T11")
 def test_a_recurring_one_that_was_given_up_goes_on_with_its_next_time(h: Harness, t: Twins) -> None:
     hook = Hook(t)
     hook.answers(500)
@@ -210,7 +210,7 @@ def test_a_lost_reply_is_asked_for_again_with_the_same_key(h: Harness, t: Twins)
     assert [each.outcome for each in log.recent()] == ["success"]
 
 
-@pytest.mark.rows("003-30", "003-33")
+@pytest.mark.rows("003-30", "003-33", "003-T12")
 def test_a_receiver_that_never_answers_is_left_after_the_limit_and_holds_up_nobody(
     h: Harness, t: Twins, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,16 +218,21 @@ def test_a_receiver_that_never_answers_is_left_after_the_limit_and_holds_up_nobo
     hook = Hook(t)
     hook.answers(0)
     remind(email="ada@demo.example", endpoint=hook.id)
+    remind(title="other", endpoint=Hook(t, "bob").id)
 
     h.advance("1h")
 
     assert len(mails(t)) == 1
-    assert log.recent()[0].outcome == "sending"
+    assert [each["at"] - START for each in t.hooks.ledger.of("delivered")] == [HOUR]
+    assert {each.title: each.outcome for each in log.recent()} == {
+        "Call the bank": "sending",
+        "other": "success",
+    }
     h.advance("1h")
     [fire] = log.partial()
     assert "operation timed out after 200ms" in fire.failed["webhook"]
     assert fire.sent == ["email"]
-    assert len(set(t.hooks.ledger.counts("id"))) == 1
+    assert len(t.hooks.ledger.counts("id", "refused")) == 1
 
 
 @pytest.mark.rows("003-X3")
@@ -250,7 +255,7 @@ def test_an_endpoint_that_is_gone_is_switched_off_and_not_called_again(
     assert errors[0].startswith("the endpoint ada is switched off")
 
 
-@pytest.mark.rows("003-07", "003-12", "003-08")
+@pytest.mark.rows("003-08", "003-12")
 def test_a_backlog_drains_oldest_first_and_stays_under_the_providers_limit(
     h: Harness, t: Twins
 ) -> None:
@@ -298,3 +303,30 @@ def test_an_error_without_words_is_still_a_failure(
     h.advance("1h")
 
     assert len(log.retrying()) == 1
+
+
+@pytest.mark.rows("003-04", "003-09")
+def test_a_day_without_reminders_makes_no_job_but_the_one_that_tidies(h: Harness, t: Twins) -> None:
+    h.advance("1d")
+
+    assert {each.key for each in h.app.schedules()} == {"reminders.prune"}
+    assert (h.app.jobs(queue="reminders"), t.resend.log.calls) == ([], 0)
+
+
+@pytest.mark.rows("003-07", "003-10", "003-13")
+def test_no_more_than_the_limit_are_sent_at_once_and_a_limit_of_one_is_one_after_the_other(
+    h: Harness, t: Twins
+) -> None:
+    assert h.app.registry.queue_limits["reminders"] == part.settings.limit == 100
+    hook = Hook(t)
+    t.hooks.faults.set([{"route": "hook", "calls": "1..", "do": "delay", "seconds": 0.02}])
+    for limit in (1, 3):
+        h.app.queue("reminders", concurrency=limit)
+        t.hooks.log.clear()
+        for _ in range(8):
+            remind(endpoint=hook.id)
+
+        h.advance("1h")
+        h.clock.move_to(START)
+
+        assert (t.hooks.log.calls, t.hooks.log.peak) == (8, limit)
