@@ -90,10 +90,10 @@ def found(identifier: int, tenant: str | None = None) -> OutboxMessage:
 
 
 def shown(message: OutboxMessage) -> dict[str, Any]:
-    """A message as the API answers."""
+    """A message as the API answers; an id has more digits than a number of JavaScript keeps."""
     mail = plain(message)
     return {
-        "id": message.id,
+        "id": str(message.id),
         "tenant": message.lane,
         "key": own_key(message.key),
         "state": message.state,
