@@ -71,6 +71,12 @@ def counts(app: App, tenant: str | None = None) -> dict[str, int]:
     return found
 
 
+def success(counts: dict[str, int]) -> int | None:
+    """Percent of the messages that were sent, of all that have ended one way or the other."""
+    ended = counts["sent"] + counts["failed"] + counts["unsure"]
+    return None if not ended else 100 * counts["sent"] // ended
+
+
 def oldest(app: App, tenant: str | None = None) -> int | None:
     """When the oldest message was posted that is still on its way."""
     rows = [

@@ -62,6 +62,7 @@ def now(query: Chosen) -> Template:
         names=[each.key for each in app.objects("mailroom.Tenant")],
         counts=counts,
         lanes=lanes,
+        success=board.success(counts),
         oldest=board.oldest(app, tenant),
         newest=timeline(board.found(newest[0]["id"])) if newest else None,
     )
