@@ -71,6 +71,12 @@ def counts(app: App, tenant: str | None = None) -> dict[str, int]:
     return found
 
 
+def success(counts: dict[str, int]) -> int | None:
+    """Percent of the messages that were sent, of all that have ended one way or the other."""
+    ended = counts["sent"] + counts["failed"] + counts["unsure"]
+    return None if not ended else 100 * counts["sent"] // ended
+
+
 def oldest(app: App, tenant: str | None = None) -> int | None:
     """When the oldest message was posted that is still on its way."""
     rows = [
@@ -90,10 +96,10 @@ def found(identifier: int, tenant: str | None = None) -> OutboxMessage:
 
 
 def shown(message: OutboxMessage) -> dict[str, Any]:
-    """A message as the API answers."""
+    """A message as the API answers; an id has more digits than a number of JavaScript keeps."""
     mail = plain(message)
     return {
-        "id": message.id,
+        "id": str(message.id),
         "tenant": message.lane,
         "key": own_key(message.key),
         "state": message.state,

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from systems.mailroom import board, keys
-from systems.mailroom.mail import NewMessage
+from systems.mailroom.mail import NewMessage, in_words
 from systems.mailroom.part import part
 from systems.mailroom.posting import post
 from systems.mailroom.tenant import LimitReached, Tenant, check_tenant
@@ -30,7 +30,7 @@ def send(tenant: str, to: str, subject: str, text: str, key: str) -> None:
         new = msgspec.convert(given, NewMessage)
         found = post(part.app, tenant, key or f"cli-{secrets.token_hex(8)}", new)
     except (msgspec.ValidationError, LimitReached) as error:
-        raise click.ClickException(str(error)) from None
+        raise click.ClickException(in_words(str(error))) from None
     word = "was there already" if found.existed else "is queued"
     click.echo(f"message {found.id} of {tenant} {word}")
 

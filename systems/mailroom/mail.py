@@ -6,6 +6,7 @@ Nothing with a line break gets into a header: the patterns below refuse it befor
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Annotated
 
 import msgspec
@@ -55,6 +56,18 @@ class Mail(msgspec.Struct, frozen=True, kw_only=True):
     reply_to: str | None = None
     # Why it is never submitted; decided when it was posted.
     blocked: str | None = None
+
+
+_PATTERN = re.compile(
+    r"Expected `str` matching regex '.*?(@?)\[A-Za-z0-9.-\]\+\$'|Expected `str` matching regex '.*'"
+)
+
+
+def in_words(text: str) -> str:
+    """What a check says, with words in the place of a pattern."""
+    return _PATTERN.sub(
+        lambda found: "not an address" if found[1] else "one line, without control characters", text
+    )
 
 
 def masked(address: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from duework import NotFound, OutboxMessage, Template, UsageError
 from systems.mailroom import board
-from systems.mailroom.mail import NewMessage, masked
+from systems.mailroom.mail import NewMessage, in_words, masked
 from systems.mailroom.outbox import box, own_key, plain
 from systems.mailroom.part import part
 from systems.mailroom.posting import post
@@ -62,6 +62,7 @@ def now(query: Chosen) -> Template:
         names=[each.key for each in app.objects("mailroom.Tenant")],
         counts=counts,
         lanes=lanes,
+        success=board.success(counts),
         oldest=board.oldest(app, tenant),
         newest=timeline(board.found(newest[0]["id"])) if newest else None,
     )
@@ -153,7 +154,7 @@ def timeline(message: OutboxMessage) -> dict[str, Any]:
     rows.append(("done", "queued", span, [(0, "f-accent")], left - message.created))
     if message.accepted:
         marks = [(at(message.polled), "f-run")] if message.polled else []
-        words = f"polled {message.polls} times" if message.polls != 1 else "polled once"
+        words = f"pending at {message.polls} polls" if message.polls else "with the provider"
         state = "done" if message.settled else "running"
         rows.append((state, words, [(at(left), at(end), "f-run-bg")], marks, end - left))
     if message.settled:
@@ -182,7 +183,7 @@ def send(form: Written) -> str:
         )
         made = post(part.app, form.tenant, f"page-{secrets.token_hex(8)}", new)
     except (msgspec.ValidationError, LimitReached) as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(in_words(str(error))) from None
     return f"Message {made.id} is queued"
 
 

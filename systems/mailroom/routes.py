@@ -14,10 +14,10 @@ from typing import Any, Literal
 import msgspec
 from starlette.requests import Request
 
-from duework import Person, Reply
+from duework import Person, Problem, Reply
 from systems.mailroom import board
 from systems.mailroom.keys import tenant_of
-from systems.mailroom.mail import NewMessage
+from systems.mailroom.mail import NewMessage, in_words
 from systems.mailroom.outbox import box
 from systems.mailroom.part import part
 from systems.mailroom.posting import post
@@ -42,13 +42,28 @@ def program(request: Request) -> Person | None:
     return None if tenant is None else Person(0, part.name, tenant)
 
 
-@part.route("/messages", methods=["POST"], auth=program, max_body=MOST_BYTES)
+def worded(problem: Problem) -> Reply | None:
+    """The usual problem, with words in the place of a pattern."""
+    if not any("matching regex" in each["message"] for each in problem.errors):
+        return None
+    detail = in_words(problem.detail)
+    body = {"type": "about:blank", "title": problem.title, "status": problem.status}
+    errors = [{**each, "message": in_words(each["message"])} for each in problem.errors]
+    return _problem({**body, "detail": detail, "code": problem.code, "errors": errors})
+
+
+def _problem(body: dict[str, Any], **headers: str) -> Reply:
+    headers["content-type"] = "application/problem+json"
+    return Reply(int(body["status"]), msgspec.json.encode(body), headers)
+
+
+@part.route("/messages", methods=["POST"], auth=program, max_body=MOST_BYTES, problem=worded)
 def create(request: Request, person: Person, body: NewMessage) -> Reply:
     """202 for a new message, 200 for one that was there, 409 for the same key with another body."""
     return _posted(person.email, request.headers.get("idempotency-key", ""), body)
 
 
-@part.route("/tenants/{tenant}/messages", methods=["POST"], auth="token", max_body=MOST_BYTES)
+@part.route("/tenants/{tenant}/messages", methods=["POST"], max_body=MOST_BYTES, problem=worded)
 def create_for(tenant: str, request: Request, body: NewMessage) -> Reply:
     """The same by an operator's token."""
     return _posted(tenant, request.headers.get("idempotency-key", ""), body)
@@ -66,9 +81,9 @@ def _posted(tenant: str, key: str, body: NewMessage) -> Reply:
 def _too_many(error: LimitReached) -> Reply:
     wait = max(1, -(-(error.until - part.app.now()) // 1000))
     body = {"type": "about:blank", "title": "Too Many Requests", "status": 429}
-    body |= {"detail": str(error), "code": "daily_limit"}
-    headers = {"retry-after": str(wait), "content-type": "application/problem+json"}
-    return Reply(429, msgspec.json.encode(body), headers)
+    return _problem(
+        {**body, "detail": str(error), "code": "daily_limit"}, **{"retry-after": str(wait)}
+    )
 
 
 @part.route("/messages", auth=program)
@@ -77,7 +92,8 @@ def messages(person: Person, query: Listing) -> dict[str, Any]:
     found = board.listed(
         part.app, tenant=person.email, state=query.state, before=query.before, limit=query.limit
     )
-    return {"messages": found, "before": found[-1]["id"] if found else None}
+    shown = [{**each, "id": str(each["id"]), "job": str(each["job"])} for each in found]
+    return {"messages": shown, "before": shown[-1]["id"] if shown else None}
 
 
 @part.route("/messages/{id}", auth=program)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 
 from systems.mailroom import board, keys
@@ -45,10 +44,10 @@ def test_keys_limits_and_suppressed_addresses_are_set(room: Room) -> None:
     assert run("suppress", "acme", "ada@demo.example", "--undo").output == "taken off the list\n"
 
 
-@pytest.mark.parametrize("tenant", ["", "Acme", "a b", "-a", "x" * 64])
-def test_a_name_that_is_no_tenants_is_refused(room: Room, tenant: str) -> None:
-    assert run("send", "--", tenant, "ada@demo.example", "Hello").exit_code != 0
-    assert run("key", "--", tenant).exit_code != 0
-    assert run("limit", "--", tenant, "5").exit_code != 0
-    assert run("suppress", "--", tenant, "ada@demo.example").exit_code != 0
+def test_a_name_that_is_no_tenants_is_refused(room: Room) -> None:
+    for tenant in ("", "Acme", "a b", "-a", "x" * 64):
+        assert run("send", "--", tenant, "ada@demo.example", "Hello").exit_code != 0
+        assert run("key", "--", tenant).exit_code != 0
+        assert run("limit", "--", tenant, "5").exit_code != 0
+        assert run("suppress", "--", tenant, "ada@demo.example").exit_code != 0
     assert board.tenants(room.app) == []

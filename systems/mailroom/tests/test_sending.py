@@ -263,3 +263,36 @@ def test_messages_are_cancelled_and_retried(room: Room) -> None:
     # The provider had the first one and gave it up: the second has a key of its own.
     assert promises(room.app)[0].key == operation_id("acme:kept:1")
     assert room.delivered() == {operation_id("acme:kept"): 1, operation_id("acme:kept:1"): 1}
+
+
+@pytest.mark.rows("002-X2")
+def test_what_was_sent_is_kept_for_a_week_and_what_failed_until_somebody_acts(room: Room) -> None:
+    room.acs.set_outcome("bob@demo.example", "Failed")
+    post(room.app, "acme", "good", one())
+    post(room.app, "acme", "bad", one("bob@demo.example"))
+    waiting = board.oldest(room.app)
+    assert waiting == room.h.now
+    room.h.advance("6d")
+    assert states(room) == {"sent": 1, "failed": 1}
+    assert board.oldest(room.app) is None
+    assert board.success(board.counts(room.app)) == 50
+    room.h.advance("2d")
+    room.app.outboxes.prune()  # as the worker's housekeeping does
+    assert states(room) == {"failed": 1}
+    room.acs.outcomes.clear()
+    assert board.retry_failed(room.app) == 1
+    room.h.advance("1m")
+    assert states(room) == {"sent": 1}
+
+
+@pytest.mark.rows("002-T15")
+def test_no_count_goes_over_all_that_was_ever_sent(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seed(room.app, tenants=2, messages=30)
+    monkeypatch.setattr(board, "BOUND", 10)
+    assert board.counts(room.app)["queued"] == 10
+    assert board.counts(room.app, "acme")["queued"] == 10
+    if room.app.url.startswith("sqlite"):
+        plan = room.app.read("explain query plan " + board._COUNT, tenant="", status="", bound=1)  # noqa: SLF001
+        assert any("USING" in str(row[3]) and "INDEX" in str(row[3]) for row in plan)

@@ -179,10 +179,10 @@ def test_a_mail_that_makes_no_sense_is_refused_before_anything_is_written(
         msgspec.convert(good | change, NewMessage)
 
 
-@pytest.mark.parametrize("key", ["", "two words", "ü", "x" * 201, "a\nb"])
-def test_a_key_that_is_none_is_refused(room: Room, key: str) -> None:
-    with pytest.raises(UsageError, match="Idempotency-Key"):
-        post(room.app, "acme", key, one())
+def test_a_key_that_is_none_is_refused(room: Room) -> None:
+    for key in ("", "two words", "ü", "x" * 201, "a\nb"):
+        with pytest.raises(UsageError, match="Idempotency-Key"):
+            post(room.app, "acme", key, one())
     assert board.tenants(room.app) == []
 
 

@@ -144,6 +144,13 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(room: Room, acme: Br
     assert board.tenants(room.app) == []
 
 
+def test_a_refusal_names_the_field_and_speaks_plainly(acme: Browser) -> None:
+    [error] = posted(acme, to="nobody").json()["errors"]
+    assert (error["path"], error["message"]) == ("to", "not an address")
+    [error] = posted(acme, subject="a\nb").json()["errors"]
+    assert error["message"] == "one line, without control characters"
+
+
 @pytest.mark.rows("002-23", "002-X3")
 def test_the_page_shows_lanes_and_needs_no_script(room: Room, operator: Browser) -> None:
     seed(room.app, tenants=2, messages=30)
@@ -186,7 +193,7 @@ def test_a_message_has_its_life_on_a_page(room: Room, operator: Browser) -> None
     path = f"/mailroom/messages/{line['id']}"
     assert "Cancel" in operator.get(path).text
     room.h.advance("25s")
-    assert "polled 2 times" in operator.get(path).text
+    assert "pending at 2 polls" in operator.get(path).text
     room.h.advance("1m")
     text = operator.get(path).text
     assert "seed-0" in text
