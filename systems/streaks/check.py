@@ -12,7 +12,7 @@ import signal
 from datetime import date
 from typing import Any
 
-from duework import Cancel, Fail, Run
+from duework import Cancel, Fail, Job, Run, Transaction
 from systems.streaks import github
 from systems.streaks.channels import BACKOFF, PERSON, addresses, notify, secret_of
 from systems.streaks.part import part
@@ -22,6 +22,8 @@ from systems.streaks.streak import DAY, local_day, message, standing
 ONCE = "2d"
 SHOWN = 371
 PROBLEM = "update streaks_person set problem = :problem where id = :id"
+FAILED = "update streaks_person set last_error = :error where id = :id"
+CLEARED = "update streaks_person set last_error = null where id = :id and last_error is not null"
 STORE_DAY = """
 insert into streaks_day (person, day, contributions, streak, message, checked)
 values (:person, :day, :contributions, :streak, :message, :now)
@@ -60,6 +62,16 @@ async def check(run: Run, person: str, day: str, github_url: str) -> dict[str, A
         run.write(PROBLEM, id=person, problem=str(refusal))
         return Fail(str(refusal))
     return _store(run, who, today, counts)
+
+
+@check.settled
+def note(tx: Transaction, job: Job[Any], outcome: str) -> None:
+    """Write down why a check failed, for the person's page; the next one that is done clears it."""
+    if outcome == "failed":
+        error = (job.error or "").partition("\n")[0] or "Unknown error"
+        tx.write(FAILED, id=job.arguments["person"], error=error)
+    elif outcome == "done":
+        tx.write(CLEARED, id=job.arguments["person"])
 
 
 def _find(run: Run, person: str) -> Any:

@@ -12,12 +12,12 @@ from typing import Any
 from duework import Run, Transaction
 from systems.streaks.check import check
 from systems.streaks.part import part
-from systems.streaks.streak import DAY, local_day, next_time
+from systems.streaks.streak import DAY, has_come, local_day, next_time
 
 log = logging.getLogger("duework.streaks")
 DUE = "active = 1 and has_token = 1 and problem is null and next_at <= :now"
 
-CHOSEN = "select id, zone, hour, next_at from streaks_person where chosen_by = :job"
+CHOSEN = "select id, zone, hour from streaks_person where chosen_by = :job"
 
 
 def nobody_due(run: Run) -> bool:
@@ -55,12 +55,14 @@ def take_due(tx: Transaction, job: int, now: int) -> int:
 
 
 def _item(person: Any, now: int) -> tuple[str, str, str] | None:
-    """What to check; nothing if the day that was planned for is over, as after a night without workers."""
-    day = local_day(person.next_at, person.zone)
-    if local_day(now, person.zone) > day:
-        log.warning("nobody was there to check %s on %s", person.id, day)
+    """What to check; nothing if the day is over and the hour of today has not come.
+
+    That is so after a night without workers: a day that is over is not told any more.
+    """
+    if not has_come(now, person.zone, person.hour):
+        log.warning("nobody was there to check %s in time", person.id)
         return None
-    return person.id, day.isoformat(), part.settings.github_url
+    return person.id, local_day(now, person.zone).isoformat(), part.settings.github_url
 
 
 @part.task

@@ -16,7 +16,7 @@ from systems.streaks.streak import local_day, zones
 
 PAGE = 100
 LIST = """
-select id, login, zone, hour, active, has_token, problem, discord_problem, telegram_problem,
+select id, login, zone, hour, active, has_token, problem, discord_problem, telegram_problem, last_error,
 discord_hook, telegram_chat, next_at,
 (select streak from streaks_day where person = streaks_person.id order by day desc limit 1) as streak
 from streaks_person where login_key > :after order by login_key limit :limit

@@ -54,6 +54,11 @@ def next_time(now: int, zone: str, hour: int) -> int:
     return found
 
 
+def has_come(now: int, zone: str, hour: int) -> bool:
+    """Whether that hour of today has begun there."""
+    return _moment(local_day(now, zone), zone, hour) <= now
+
+
 def _local(now: int, zone: str) -> datetime:
     return datetime.fromtimestamp(now / 1000, ZoneInfo(zone))
 

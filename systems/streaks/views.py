@@ -66,6 +66,8 @@ def verdict(person: Any, last: Any, now: int) -> Verdict:
         return idle
     next_ = datetime.fromtimestamp(person.next_at / 1000, ZoneInfo(person.zone))
     when = f"The next reminder is on {next_:%a %H:%M}, {person.zone}."
+    if person.last_error:
+        return Verdict("bad", "failed", f"The last check failed: {person.last_error}.", when)
     if last is None:
         return Verdict("", "unknown", "Not checked yet.", when)
     if last.day != local_day(now, person.zone).isoformat():

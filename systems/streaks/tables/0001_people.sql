@@ -18,6 +18,8 @@ create table streaks_person (
     problem text,
     discord_problem text,
     telegram_problem text,
+    -- Why the last check failed, if it did.
+    last_error text,
     -- For exercises: a check that hangs or kills its own process.
     drill text check (drill in ('hang', 'die')),
     next_at bigint not null,

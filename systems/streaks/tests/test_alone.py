@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from systems.streaks.channels import notify
+from systems.streaks.check import check
 from systems.streaks.choose import choose
 from systems.streaks.tests.conftest import Place
 
@@ -25,6 +26,28 @@ def test_a_check_that_kills_its_process_fails_alone(place: Place) -> None:
     assert failed.crashes == 3
     assert {login for login, _ in place.states()} == {"user-001", "user-003"}
     assert set(place.received().values()) == {1}
+
+
+@pytest.mark.rows("000-03", "000-05")
+def test_a_check_that_hangs_is_killed_when_its_budget_is_over_and_fails_alone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert check.definition.timeout_ms == 30_000
+    warm = place.person()
+    check.enqueue(warm.id, DAY, place.t.github.url)
+    place.h.drain()
+    place.pause(warm)
+    monkeypatch.setattr(check.definition, "timeout_ms", 2500)
+    place.person(drill="hang")
+    place.person()
+
+    place.h.advance("10m 30s")
+
+    [hung] = [job for job in place.checks() if job.failures]
+    assert (hung.error or "").startswith("it ran longer than its timeout")
+    assert hung.phase == "waiting"
+    assert {login for login, _ in place.states()} == {"user-001", "user-003"}
+    assert place.app.batches()[0].progress().done == 1
 
 
 @pytest.mark.rows("000-46", "000-47", "000-63", "000-T1", "000-T2")

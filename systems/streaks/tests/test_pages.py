@@ -52,7 +52,7 @@ def test_a_token_that_was_refused_is_told_on_both_pages(place: Place, browser: A
     for path in ("/streaks/", "/streaks/people/user-001"):
         answer = browser.get(path)
         check_page(answer)
-        assert "GitHub refused the token" in words(answer.text)
+        assert "GitHub refused the token" in answer.text
     assert "1 token was refused by GitHub" in words(browser.get("/streaks/").text)
 
 
@@ -73,6 +73,8 @@ def test_the_list_shows_everybody_and_how_far_the_batch_is(place: Place, browser
     assert "100 %" in text
     assert all(f"user-00{n}" in text for n in range(1, 5))
     assert "no token" in text
+    assert "check failed, next in" in text
+    assert "The last check failed" in words(browser.get("/streaks/people/user-001").text)
 
 
 @pytest.mark.rows("000-X5")

@@ -7,7 +7,15 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from systems.streaks.streak import Standing, local_day, message, next_time, standing, zones
+from systems.streaks.streak import (
+    Standing,
+    has_come,
+    local_day,
+    message,
+    next_time,
+    standing,
+    zones,
+)
 
 TODAY = date(2026, 3, 4)
 
@@ -104,6 +112,24 @@ def test_the_next_time_is_the_hour_on_the_wall(
     now: str, zone: str, hour: int, expected: str
 ) -> None:
     assert next_time(at(now), zone, hour) == at(expected)
+
+
+@pytest.mark.parametrize(
+    ("now", "zone", "hour", "expected"),
+    [
+        ("2026-03-04T19:59:59+00:00", "UTC", 20, False),
+        ("2026-03-04T20:00:00+00:00", "UTC", 20, True),
+        ("2026-03-04T23:59:59+00:00", "UTC", 20, True),
+        ("2026-03-05T00:00:00+00:00", "UTC", 20, False),
+        ("2026-03-05T00:00:00+00:00", "UTC", 0, True),
+        ("2026-03-29T00:59:59+00:00", "Europe/Berlin", 2, False),
+        ("2026-03-29T01:00:00+00:00", "Europe/Berlin", 2, True),
+    ],
+)
+def test_an_hour_has_come_from_its_start_to_the_end_of_its_day(
+    now: str, zone: str, hour: int, expected: bool
+) -> None:
+    assert has_come(at(now), zone, hour) is expected
 
 
 @pytest.mark.parametrize(
