@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
@@ -16,7 +17,8 @@ from systems.strides import app as strides
 from systems.strides import demo, part, sync
 from systems.strides.settings import Settings
 from systems.twins import Strava, twins
-from tests.support.postgres import Server, server
+from tests.conftest import HarnessOn
+from tests.support.postgres import Emptied, Server, server
 
 # Sunday, 1 March 2026, 12:00 UTC.
 NOON = 1_772_366_400_000
@@ -87,18 +89,26 @@ def postgres() -> Iterator[Server]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def emptied(postgres: Server) -> Iterator[Emptied]:
+    """One database with our tables for all tests, emptied before each."""
+    with HarnessOn(strides, postgres.create_database("strides")):
+        pass  # its tables are made
+    with closing(Emptied(postgres, "strides")) as made:
+        yield made
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest) -> str | None:
-    """The address of a server that a harness makes a database on; None is a file."""
+def harness(request: pytest.FixtureRequest) -> Harness:
     if request.param == "sqlite":
-        return None
-    running: Server = request.getfixturevalue("postgres")
-    return running.dsn
+        return Harness(strides, now=NOON)
+    shared: Emptied = request.getfixturevalue("emptied")
+    return HarnessOn(strides, shared.address(), now=NOON)
 
 
 @pytest.fixture
-def world(database: str | None) -> Iterator[World]:
-    with Harness(strides, now=NOON, url=database) as h, twins(h.clock, "strava") as t:
+def world(harness: Harness) -> Iterator[World]:
+    with harness as h, twins(h.clock, "strava") as t:
         given = Settings(strava_url=t.strava.url, internal_secret=Secret("inside"))
         # As if the environment had said so: the twin has another port each time.
         with patch.object(part, "_settings", given):

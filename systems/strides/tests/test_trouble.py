@@ -90,25 +90,26 @@ def test_a_cancel_inside_a_page_keeps_that_page_and_starts_no_other(world: World
 @pytest.mark.rows("004-42", "004-T1")
 def test_a_resume_goes_on_below_the_last_page_and_fetches_nothing_again(world: World) -> None:
     world.strava.set_limits(read=(6, 1000))
-    [session] = world.connect(5001)
+    world.strava.add_athlete(6001, 3_000)
+    [session] = world.connect(6001)
     world.h.advance("20m")
     sync.cancel(session)
-    done, calls = world.chain(5001), len(world.asked())
+    done, calls = world.chain(6001), len(world.asked())
     assert done.completed == 2
 
     sync.resume(session)
-    assert world.row(5001).sync_status == "in_progress"
+    assert world.row(6001).sync_status == "in_progress"
     world.plenty()
     world.finish()
 
-    chain = world.chain(5001)
+    chain = world.chain(6001)
     assert chain.id == done.id
-    assert world.stored(5001) == world.at_strava(5001)
-    assert chain.counts["activities"] == 10_000
+    assert world.stored(6001) == world.at_strava(6001)
+    assert chain.counts["activities"] == 3_000
     first = world.asked()[calls]
     assert first.notes["before"] == done.cursor["before"]
     assert [page.number for page in chain.pages()] == list(range(1, chain.completed + 1))
-    assert world.row(5001).sync_outcome == "done"
+    assert world.row(6001).sync_outcome == "done"
 
 
 def test_a_page_tells_the_athletes_row_of_a_resume_that_a_crash_cut_short(world: World) -> None:
@@ -149,7 +150,8 @@ def test_a_page_is_tried_four_times_then_failed_and_retried_by_hand(world: World
 
 
 def test_a_failure_in_the_middle_of_a_page_keeps_what_it_has(world: World) -> None:
-    world.connect(5001)
+    world.strava.add_athlete(6001, 3_000)
+    world.connect(6001)
     world.faults(
         {"route": "activities", "calls": "3", "do": "drop_after"},
         {"route": "activities", "calls": "6", "do": "malformed"},
@@ -158,9 +160,9 @@ def test_a_failure_in_the_middle_of_a_page_keeps_what_it_has(world: World) -> No
 
     world.finish()
 
-    chain = world.chain(5001)
-    assert world.stored(5001) == world.at_strava(5001)
-    assert chain.counts["activities"] == 10_000
+    chain = world.chain(6001)
+    assert world.stored(6001) == world.at_strava(6001)
+    assert chain.counts["activities"] == 3_000
     assert all(page.failures == 0 for page in chain.pages())
 
 
