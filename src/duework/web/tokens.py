@@ -124,7 +124,9 @@ class Tokens:
     def link(self) -> str:
         """A code that opens one session of the scope admin, within minutes."""
         secret, now = new_secret(), self._app.now()
-        self._write(WEB.add, _row(secret, "link", "login link", "admin", now, now + self._real(LINK_MS)))
+        self._write(
+            WEB.add, _row(secret, "link", "login link", "admin", now, now + self._real(LINK_MS))
+        )
         return secret
 
     # --- for the door
