@@ -387,6 +387,11 @@ def commits_a_function(run: Run) -> None:
 
 
 @app.task(isolation="process")
+def calls_an_object(run: Run) -> None:
+    run.object("Flight", "BA117")
+
+
+@app.task(isolation="process")
 def gives_up() -> None:
     raise Fail("no use")
 

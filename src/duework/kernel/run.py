@@ -29,6 +29,8 @@ class Host(Protocol):
 
     def secret(self, name: str) -> str: ...
 
+    def object(self, of: Any, key: str) -> Any: ...
+
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None: ...
 
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect: ...
@@ -111,6 +113,13 @@ class Run:
         value = self._host.secret(name)
         hide(value)
         return value
+
+    def object(self, of: Any, key: str) -> Any:
+        """A durable object by class and key, to call its methods: each call is a commit of its own.
+
+        It is not undone when this attempt fails, and made again when it is retried: `run.key` tells.
+        """
+        return self._host.object(of, key)
 
     def write(
         self, sql: str, /, rows: Sequence[Mapping[str, Any]] | None = None, **values: Any

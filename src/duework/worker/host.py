@@ -41,6 +41,11 @@ class WorkerHost:
             raise UsageError("secrets need an App")
         return self._engine.open_secret(name)
 
+    def object(self, of: Any, key: str) -> Any:
+        if self._engine.find_object is None:
+            raise UsageError("objects need an App")
+        return self._engine.find_object(of, key)
+
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect:
         def enqueue(tx: Tx) -> None:
             self._engine.enqueue(tx, list(jobs))

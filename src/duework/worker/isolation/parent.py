@@ -307,6 +307,9 @@ class _Pipe:
         value: str = self._parent.ask("secret", name=name)["value"]
         return value
 
+    def object(self, of: Any, key: str) -> Any:  # noqa: ARG002 - whichever it is
+        raise NeedsWorker("objects are called where the database is: run.enqueue a task for that")
+
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None:  # noqa: ARG002 - the parent knows
         self._parent.ask("progress", done=done, total=total, note=note)
 
