@@ -80,7 +80,7 @@ def test_an_object_its_message_its_chain_and_its_schedule_are_one_commit(
     trip = harness.app.object(Trip, "rome")
 
     with pytest.raises(ValueError, match="no seat"):
-        trip.book("AZ1", fail=True).result()
+        trip.book("AZ9", fail=True).result()
     harness.advance("2h")
     assert done == []
     assert trip.legs().result() == []
