@@ -141,7 +141,7 @@ def claim(
             hungry.discard(pool)
             short.add(lane.id)
         in_time = paces.take(lane, len(rows), short=len(rows) < wanted)
-        taken += _claimed(rows, lane.name, in_time)
+        taken += _claimed(rows, lane.name, in_time, now)
     kept = paces.keep(taken)
     fresh, expired = _drop_expired(
         tx, kept, want, now=now, lanes=lanes, react=None if along else react
@@ -284,12 +284,15 @@ def new_claim(made: NewRow, lane: LaneName, in_time: int = FOREVER) -> Claimed:
     )
 
 
-def _claimed(rows: list[tuple[Any, ...]], lane: LaneName, in_time: int) -> list[Claimed]:
+def _claimed(
+    rows: list[tuple[Any, ...]], lane: LaneName, in_time: int, taken_at: int = 0
+) -> list[Claimed]:
     # The order in which an update returns its rows is not promised; ids rise with time.
     rows.sort(key=itemgetter(6, 0))
     more: tuple[Any, ...] = (
         *(lane.queue, lane.priority, lane.alone),
         in_time,
+        taken_at,
     )
     return [Claimed(*row, *more) for row in rows]
 

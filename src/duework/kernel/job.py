@@ -191,6 +191,8 @@ class Claimed(msgspec.Struct, frozen=True):
     # An attempt that has not started by then comes too late for its pace, or for a lease that another
     # process got it.
     start_by: int = FOREVER
+    # When its paces counted it; 0 if it has none.
+    taken_at: int = 0
 
 
 Kind = Literal[
@@ -253,6 +255,8 @@ class Ending(msgspec.Struct, frozen=True):
     # What its paces are to apply, in the settle's transaction: a word, and for how long if they
     # are to be blocked.
     report: PaceReport | None = None
+    # What it has used of quotas: (name, what its claim took, what it used, when that was taken).
+    spent: tuple[tuple[str, int, int, int], ...] = ()
 
     def but(self, **changes: Any) -> Ending:
         return msgspec.structs.replace(self, **changes)

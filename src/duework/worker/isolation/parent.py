@@ -2,8 +2,7 @@
 
 The child is forked from a server that has the program imported already. It knows no database: what its
 `Run` is asked goes to the parent over a pipe, and its effects travel in the result frame. Success is
-that frame and nothing else; an exit code of 0 without one is a crash. A budget is a limit, not a
-sandbox.
+that frame alone; an exit code of 0 without one is a crash. A budget is a limit, not a sandbox.
 """
 
 from __future__ import annotations
@@ -250,6 +249,7 @@ def _ending(frame: Mapping[str, Any], attempt: RunningAttempt, host: Host, worke
         for gate in attempt.task.gates:
             if gate.name == name:
                 gate.pace.report(word, value)
+    attempt.run._spent.update(frame.get("spent", {}))  # noqa: SLF001 - ours
     effects: list[Effect] = []
     for each in frame["effects"]:
         if each["kind"] == "write":
@@ -422,6 +422,7 @@ def _frame(ending: Ending) -> dict[str, Any]:
         "error": ending.error,
         "effects": effects,
         "report": None if ending.report is None else [ending.report.word, ending.report.value],
+        "spent": {name: used for name, _, used, _ in ending.spent},
     }
 
 
