@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from duework import Quota
@@ -13,6 +13,11 @@ moves = st.lists(
 )
 
 
+# Taken in a window that is over when it is given back, while another one is under way in the next.
+ACROSS = [("take", 6), ("wait", 12), ("wait", 12), ("take", 6), ("spend", 0), ("spend", 0)]
+
+
+@example(ACROSS)
 @given(moves)
 def test_a_window_counts_what_was_used_in_it_and_what_is_under_way(
     moves: list[tuple[str, int]],
@@ -62,3 +67,14 @@ def test_a_time_that_is_still_to_come_gets_nothing_back() -> None:
     assert not QUOTA.apply(state, 6_000, "spent", (6, 0, 60_000))
 
     assert state["used"] == 6
+
+
+def test_what_the_upstream_has_counted_is_not_given_back() -> None:
+    state = QUOTA.load({})
+    QUOTA.bring_up(state, 5_000)
+    QUOTA.take(state, 5_000, 6)
+    QUOTA.apply(state, 5_000, "saw", {"used": [20, 4], "limit": [0, 0], "ends": [None, None]})
+
+    QUOTA.apply(state, 6_000, "spent", (6, 5, 5_000))
+
+    assert [window[1] for window in state["windows"]] == [20, 5]
