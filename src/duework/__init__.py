@@ -2,6 +2,7 @@
 
 from duework.admin import Admin
 from duework.app import App
+from duework.changes import Change
 from duework.clock import Scaled
 from duework.config import Secret
 from duework.errors import (
@@ -23,6 +24,7 @@ from duework.errors import (
     UsageError,
     WaitTimeout,
 )
+from duework.face import Person, Problem, Reply, SharedSecret, Template
 from duework.handles import Attempt, Job, Queue
 from duework.health.checkup import Check
 from duework.health.needs import Need
@@ -36,6 +38,7 @@ from duework.kernel.paces.pace import Rate, Tick
 from duework.kernel.paces.quota import Quota
 from duework.kernel.retry import Exponential
 from duework.kernel.run import Run
+from duework.kernel.surroundings.resources import AsyncResource, Resource
 from duework.kernel.transaction import Transaction
 from duework.outside import http, webhooks
 from duework.part import Part
@@ -59,6 +62,7 @@ __all__ = [
     "Adaptive",
     "Admin",
     "App",
+    "AsyncResource",
     "Attempt",
     "BadSignature",
     "Batch",
@@ -66,6 +70,7 @@ __all__ = [
     "Chain",
     "ChainPage",
     "ChainProgress",
+    "Change",
     "Channel",
     "Check",
     "Conflict",
@@ -95,11 +100,15 @@ __all__ = [
     "Part",
     "PayloadTooLarge",
     "Pending",
+    "Person",
+    "Problem",
     "Progress",
     "Queue",
     "Quota",
     "Rate",
     "Rejected",
+    "Reply",
+    "Resource",
     "Retry",
     "Run",
     "Scaled",
@@ -110,11 +119,13 @@ __all__ = [
     "Send",
     "Sending",
     "Sent",
+    "SharedSecret",
     "Snooze",
     "Status",
     "Task",
     "TaskNotFound",
     "TaskStatus",
+    "Template",
     "Throttled",
     "Tick",
     "Transaction",

@@ -19,6 +19,7 @@ from duework.errors import Error
 from duework.ids import Ids
 from duework.kernel import jobs, lanes, processes
 from duework.kernel.batches import verbs as batches
+from duework.kernel.changes import JOBS, Feed, Touched
 from duework.kernel.clock_watch import ClockWatch, Reading, reading
 from duework.kernel.facts import ClockStepped, Fact
 from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewBatch, NewJob, NewMembers
@@ -26,6 +27,7 @@ from duework.kernel.lanes import Lanes
 from duework.kernel.paces import admission
 from duework.kernel.paces.admission import AddressedReport, Change
 from duework.kernel.pruning import Pruning
+from duework.kernel.surroundings.resources import Resources
 from duework.kernel.tasks import Registry, Writes
 
 logger = logging.getLogger("duework")
@@ -88,6 +90,7 @@ class Engine:
         self.near = database.kind == "sqlite"
         self.clock: Clock = clock or SystemClock()
         self.writer = Writer(database)
+        self.feed = Feed(self.writer)
         self.clock_watch = ClockWatch(self.clock, self._ask_server, self._clock_stepped)
         self.lanes = Lanes()
         self.pruning = Pruning()
@@ -108,8 +111,10 @@ class Engine:
         self.open_secret: Callable[[str], str] | None = None
         # A durable object by class and key.
         self.find_object: Callable[[Any, str], Any] | None = None
+        self.resources = Resources()
         registry.on_report = self._reported
         registry.writes["batch"] = Writes(NewBatch, self.batch)
+        registry.writes["touch"] = Writes(Touched, self.feed.touch)
 
     def make_ready(self) -> None:
         """For a worker: room for a full disk, and fences that no loss of power has taken back."""
@@ -189,6 +194,7 @@ class Engine:
 
     def purge_queue(self, tx: Tx, queues: list[str]) -> Sequence[int]:
         now = self.clock.now()
+        self.feed.tell_others(tx, JOBS)
         return [
             jobs.purge_queue(tx, queue, now=now, lanes=self.lanes, react=self.react)
             for queue in queues
@@ -197,6 +203,7 @@ class Engine:
     def pause(self, tx: Tx, queues: list[str]) -> Sequence[None]:
         for queue in queues:
             lanes.pause(tx, queue)
+        self.feed.tell_others(tx, JOBS)
         return [None for _ in queues]
 
     def resume(self, tx: Tx, queues: list[str]) -> Sequence[None]:

@@ -191,6 +191,8 @@ class Claimed(msgspec.Struct, frozen=True):
     # An attempt that has not started by then comes too late for its pace, or for a lease that another
     # process got it.
     start_by: int = FOREVER
+    # The key among which its queue takes turns; most have none.
+    share: str = ""
     # When its paces counted it; 0 if it has none.
     taken_at: int = 0
 

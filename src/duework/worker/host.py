@@ -46,6 +46,9 @@ class WorkerHost:
             raise UsageError("objects need an App")
         return self._engine.find_object(of, key)
 
+    def resource(self, resource: Any) -> Any:
+        return self._engine.resources.get(resource)
+
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect:
         def enqueue(tx: Tx) -> None:
             self._engine.enqueue(tx, list(jobs))

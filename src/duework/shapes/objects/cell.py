@@ -15,7 +15,7 @@ from duework.errors import UsageError
 from duework.kernel.engine import Engine
 from duework.kernel.job import NewJob
 from duework.shapes.objects.kind import Kind
-from duework.shapes.objects.store import SMALL, Alarm, Change, Loaded, ShapeWrite, Stored
+from duework.shapes.objects.store import SMALL, Alarm, Loaded, ObjectChange, ShapeWrite, Stored
 
 # What an open SQLite connection takes beside its pages, about.
 CONNECTION_BYTES = 150_000
@@ -99,11 +99,11 @@ class Cell:
             raise UsageError("open() makes tables; jobs, alarms and delete are for methods")
         self._instance = instance
 
-    def change(self, holder: int | None) -> Change | None:
+    def change(self, holder: int | None) -> ObjectChange | None:
         """What is to be committed, if anything."""
         base = self.base
         if self.deleted:
-            return Change(
+            return ObjectChange(
                 self.kind.name,
                 self.key,
                 base,
@@ -124,7 +124,7 @@ class Cell:
         if not (pages or self.jobs or self.writes) and self.alarm is None:
             self.wrote = False
             return None
-        return Change(
+        return ObjectChange(
             self.kind.name,
             self.key,
             base,
