@@ -17,6 +17,11 @@ KINDS = {"bigint": "integer", "smallint": "integer", "int": "integer", "bytea": 
 # It says in its migration how and why it differs.
 DIFFERENT_INDEXES = {"duework_mark"}
 
+VIEWS = {
+    f"duework_{name}_v1"
+    for name in ("jobs", "messages", "batches", "chains", "schedules", "deliveries")
+}
+
 # Migrations are only ever added. One that turns red here is to be put back as it was, and what is new
 # written as another; one that is new gets a line.
 CHECKSUMS = {
@@ -32,6 +37,7 @@ CHECKSUMS = {
     "sqlite/0010_secrets": "cfe209dab2345654a2cdbcaeee45d778",
     "sqlite/0011_web": "2454c5e1df5062a3fdedf39e27ff6c36",
     "sqlite/0012_message_lanes": "be606f3e952c91e4b0079337aa21e1fe",
+    "sqlite/0013_views": "5084b9f750be02183df3d229d972b9d2",
     "postgres/0001_kernel": "3bab509ba9dfaedcb06a3fa808043bb4",
     "postgres/0002_chains": "f6289d44eb56ed15807eb7345af67101",
     "postgres/0003_batches": "7f71379be2de1a778e05055d7faed019",
@@ -44,6 +50,7 @@ CHECKSUMS = {
     "postgres/0010_secrets": "ac23a4f695f2ae25f9ea261a6f842265",
     "postgres/0011_web": "39e18458671eae8b03a2654e91ef9b7e",
     "postgres/0012_message_lanes": "be606f3e952c91e4b0079337aa21e1fe",
+    "postgres/0013_views": "5084b9f750be02183df3d229d972b9d2",
 }
 
 
@@ -94,6 +101,31 @@ def test_the_indexes_are_the_same(postgres: Server, postgres_template: str, tmp_
     assert ours == theirs
 
 
+def test_the_views_have_the_same_columns_in_the_same_order(
+    postgres: Server, postgres_template: str, tmp_path: Path
+) -> None:
+    ours, theirs = both(postgres, postgres_template, tmp_path, views_of_sqlite, views)
+
+    assert {name for name, *_ in ours} == VIEWS
+    assert ours == theirs
+
+
+def views_of_sqlite(tx: Tx) -> list[Any]:
+    return tx.read("""
+        select t.name as tab, c.cid + 1, c.name
+        from pragma_table_list t, pragma_table_info(t.name) c
+        where t.name like 'duework_%' and t.type = 'view' order by t.name, c.cid""")
+
+
+def views(tx: Tx) -> list[Any]:
+    return tx.read("""
+        select c.table_name, c.ordinal_position, c.column_name
+        from information_schema.columns c
+        join information_schema.views v using (table_schema, table_name)
+        where c.table_schema = 'public' and c.table_name like 'duework_%'
+        order by c.table_name, c.ordinal_position""")
+
+
 def both(postgres: Server, template: str, folder: Path, first: Any, second: Any) -> Any:
     url = postgres.create_database("schema", template=template)
     with (
@@ -110,7 +142,8 @@ def both(postgres: Server, template: str, folder: Path, first: Any, second: Any)
 def columns_of_sqlite(tx: Tx) -> set[tuple[Any, ...]]:
     found = tx.read("""
         select t.name as tab, c.name, lower(c.type), c."notnull" or c.pk > 0, c.dflt_value
-        from pragma_table_list t, pragma_table_info(t.name) c where t.name like 'duework_%'""")
+        from pragma_table_list t, pragma_table_info(t.name) c
+        where t.name like 'duework_%' and t.type = 'table'""")
     return {(row[0], row[1], row[2], bool(row[3]), row[4]) for row in found}
 
 
@@ -118,7 +151,8 @@ def columns(tx: Tx) -> set[tuple[Any, ...]]:
     found = tx.read("""
         select table_name, column_name, data_type, is_nullable = 'NO', column_default
         from information_schema.columns
-        where table_schema = 'public' and table_name like 'duework_%'""")
+        where table_schema = 'public' and table_name like 'duework_%'
+          and table_name in (select tablename from pg_tables where schemaname = 'public')""")
     plain = re.compile(r"::\w+$")
     return {
         (row[0], row[1], KINDS.get(row[2], row[2]), row[3], row[4] and plain.sub("", row[4]))
