@@ -65,8 +65,7 @@ def _serve(app: App, given: dict[str, Any]) -> None:
         )
         raise UsageError(message)
     pages = app.asgi(public_names=names)
-    import uvicorn
-
+    uvicorn = _uvicorn()
     made = Tokens(app)
     file = Path(given["token_file"]) if given["token_file"] else _token_file(app)
     if made.make_first(file):
@@ -85,6 +84,15 @@ def _serve(app: App, given: dict[str, Any]) -> None:
         proxy_headers=False,
     )
     uvicorn.Server(config).run(sockets=[listening])
+
+
+def _uvicorn() -> Any:
+    try:
+        import uvicorn
+    except ModuleNotFoundError as error:
+        message = f"duework web needs {error.name}: pip install 'duework[web]'"
+        raise UsageError(message) from error
+    return uvicorn
 
 
 def _names(given: tuple[str, ...]) -> list[str]:
