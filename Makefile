@@ -50,8 +50,11 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 wheel-check: install ## Build the wheel, install it for each of PYTHONS and run hello.py from it
 	$(BIN)/python -m tests.support.wheel $(PYTHONS)
 
-demo: install ## Show jobs, retries, isolation and a kill -9 live in the terminal
-	$(BIN)/python examples/demo.py
+# `make demo DEMO_ARGS=--check` plays it headless and judges the score.
+DEMO_ARGS ?=
+
+demo: install ## Start five systems on local stand-ins with their pages, and disturb them
+	$(BIN)/python -m systems.demo $(DEMO_ARGS)
 
 # Other libraries go into environments of their own under build/bench. PEERS=0 leaves them out.
 PEERS ?= 1

@@ -2,6 +2,7 @@
 
 from duework.admin import Admin
 from duework.app import App
+from duework.changes import Change
 from duework.clock import Scaled
 from duework.config import Secret
 from duework.errors import (
@@ -23,6 +24,7 @@ from duework.errors import (
     UsageError,
     WaitTimeout,
 )
+from duework.face import Person, Problem, Reply, SharedSecret, Template
 from duework.handles import Attempt, Job, Queue
 from duework.health.checkup import Check
 from duework.health.needs import Need
@@ -44,6 +46,7 @@ from duework.shapes.batches.handle import Batch, Progress
 from duework.shapes.chains.handle import Chain, ChainPage, ChainProgress, End, Next, Page
 from duework.shapes.deliveries.channels import Channel, Sending
 from duework.shapes.deliveries.handle import Delivery
+from duework.shapes.deliveries.send import Send
 from duework.shapes.objects.handle import DurableObject
 from duework.shapes.objects.proxy import ObjectHandle, ObjectInfo
 from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
@@ -67,6 +70,7 @@ __all__ = [
     "Chain",
     "ChainPage",
     "ChainProgress",
+    "Change",
     "Channel",
     "Check",
     "Conflict",
@@ -96,11 +100,14 @@ __all__ = [
     "Part",
     "PayloadTooLarge",
     "Pending",
+    "Person",
+    "Problem",
     "Progress",
     "Queue",
     "Quota",
     "Rate",
     "Rejected",
+    "Reply",
     "Resource",
     "Retry",
     "Run",
@@ -109,13 +116,16 @@ __all__ = [
     "SchemaMismatch",
     "Secret",
     "SecretsError",
+    "Send",
     "Sending",
     "Sent",
+    "SharedSecret",
     "Snooze",
     "Status",
     "Task",
     "TaskNotFound",
     "TaskStatus",
+    "Template",
     "Throttled",
     "Tick",
     "Transaction",

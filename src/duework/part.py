@@ -11,13 +11,15 @@ import msgspec
 
 from duework import config
 from duework.errors import UsageError
+from duework.face import DeclaresFace
 from duework.kernel.paces.pace import Pace
 from duework.kernel.run import Run
 from duework.kernel.surroundings.arounds import AroundAttempt, around
 from duework.kernel.surroundings.resources import AsyncResource, Resource, declared
 from duework.kernel.tasks import Definition, Registry, check_name, policy
+from duework.people import People
 from duework.shapes.chains.tasks import ChainDecorator
-from duework.shapes.deliveries.handle import Deliveries
+from duework.shapes.deliveries.declare import Deliveries
 from duework.shapes.objects.handle import PartObjects
 from duework.shapes.outboxes.handle import Outboxes
 from duework.shapes.schedules.declare import DeclaresSchedules
@@ -128,8 +130,8 @@ def define(function: Callable[..., Any], options: dict[str, Any], prefix: str = 
     return made
 
 
-class Part(Tasks, PartObjects):
-    """Tasks and tables under one name; `app.include(part)` brings them to life."""
+class Part(Tasks, PartObjects, DeclaresFace):
+    """Tasks, tables, pages and routes under one name; `app.include(part)` brings them to life."""
 
     def __init__(
         self,
@@ -139,6 +141,9 @@ class Part(Tasks, PartObjects):
     ) -> None:
         self.name = check_name("part", name)
         self.tables = None if tables is None else _beside_caller(tables)
+        # Where the templates of its pages are.
+        self.templates = _beside_caller("pages")
+        DeclaresFace.__init__(self)
         self._tasks: list[Task[..., Any, Any]] = []
         self.shapes: list[Shape] = []
         self._arounds: list[AroundAttempt] = []
@@ -164,6 +169,11 @@ class Part(Tasks, PartObjects):
         if self._app is None:
             raise UsageError(f"part {self.name} belongs to no App yet: app.include(part)")
         return self._app
+
+    @property
+    def people(self) -> People:
+        """Those whom it serves: found, made and forgotten by their address."""
+        return People(self.name, lambda: self.app.engine)
 
     def queue(
         self, name: str, *, concurrency: int | None = None, pace: Pace | Sequence[Pace] = ()
@@ -224,9 +234,9 @@ class Part(Tasks, PartObjects):
         return [task.definition for task in self._tasks]
 
 
-def _beside_caller(tables: str | Path) -> Path:
-    """A relative folder is looked for beside the file that names it."""
-    folder = Path(tables)
+def _beside_caller(wanted: str | Path) -> Path:
+    """A relative folder is looked for beside the file that makes the part."""
+    folder = Path(wanted)
     if folder.is_absolute():
         return folder
     frame = inspect.currentframe()

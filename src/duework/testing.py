@@ -365,6 +365,14 @@ class FusedTx:
     def made(self) -> NewRow | None:
         return self._real.made
 
+    @property
+    def note(self) -> Callable[[Statement], None] | None:
+        return self._real.note
+
+    @note.setter
+    def note(self, note: Callable[[Statement], None] | None) -> None:
+        self._real.note = note
+
     def query(self, statement: Statement, values: Any) -> list[tuple[Any, ...]]:
         self._fuse.step()
         return self._real.query(statement, values)

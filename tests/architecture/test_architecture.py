@@ -27,7 +27,7 @@ SQL = sorted(SRC.rglob("*.sql"))
 GROUND = "errors clock ids durations codec"
 DB = f"{GROUND} db db/writer"
 KERNEL = f"{DB} kernel kernel/paces kernel/batches kernel/surroundings"
-PUBLIC = "averbs handles task config part verbs admin app"
+PUBLIC = "averbs changes handles task config face people part verbs admin app"
 MAY_IMPORT = {
     "errors": "",
     "clock": "",
@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "worker": f"{KERNEL} worker/pools worker/isolation worker/wake",
     "worker/pools": "clock worker",
     "worker/isolation": f"{GROUND} db kernel kernel/surroundings worker",
-    "worker/wake": "errors clock db/sqlite db/postgres kernel worker",
+    "worker/wake": "errors clock db db/sqlite db/postgres kernel worker",
     "worker/handoff": f"{KERNEL} worker worker/wake",
     "health": f"{DB} db/sqlite kernel kernel/paces kernel/batches",
     "shapes": KERNEL,
@@ -53,18 +53,22 @@ MAY_IMPORT = {
     "shapes/*": f"{KERNEL} shapes averbs",
     "outside": f"{DB} kernel averbs",
     "averbs": "",
+    "changes": f"{KERNEL} worker/wake",
     "handles": f"averbs {KERNEL}",
     "task": f"averbs handles {KERNEL}",
     "config": "errors",
-    "part": f"averbs handles task config {KERNEL} shapes shapes/*",
-    "verbs": f"averbs handles {KERNEL}",
+    "face": "errors kernel",
+    "people": "errors face db kernel",
+    "part": f"averbs handles task config face people {KERNEL} shapes shapes/*",
+    "verbs": f"averbs changes handles {KERNEL}",
     "admin": f"averbs handles {KERNEL} health shapes shapes/*",
     "app": f"{PUBLIC} {KERNEL} worker worker/isolation health shapes shapes/* outside",
     "__init__": f"{PUBLIC} {KERNEL} worker health shapes shapes/* outside",
     "observe": f"__init__ {PUBLIC} {KERNEL}",
     "testing": f"__init__ {PUBLIC} {KERNEL} worker shapes shapes/* outside",
     "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web",
-    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe",
+    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts",
+    "web/parts": f"__init__ {PUBLIC} {KERNEL} web",
     "__main__": "cli",
 }
 # Rooms that are on their way.
@@ -118,6 +122,9 @@ BORDERS = {
     "shapes/schedules/handle.py": 1,  # a check of the user's
     "shapes/deliveries/channels.py": 2,  # a sender, in the event loop and in a thread
     "shapes/outboxes/runner.py": 4,  # submit and poll, in the event loop and in a thread
+    "web/parts/actions.py": 1,  # the outcome is written, raised again
+    "web/parts/routes.py": 1,  # a handler of a part: answered, and in the log
+    "web/parts/table.py": 1,  # a page of a part: the same
     "testing.py": 1,  # undone, raised again
 }
 

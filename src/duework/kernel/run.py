@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar, overload
 
 from duework.db.database import Tx
 from duework.errors import UsageError
+from duework.kernel.changes import touched
 from duework.kernel.error_text import hide
 from duework.kernel.job import Claimed, Effect, NewJob
 from duework.kernel.surroundings.resources import AsyncResource, Resource
@@ -156,6 +157,10 @@ class Run:
         """Queue a message with the settle, or not at all. `outbox` may be `outbox.using(…)`."""
         new = outbox.using()._new(message, self._host.now())  # noqa: SLF001 - ours
         self._add(self._host.effect_as("message", new))
+
+    def touch(self, *topics: str) -> None:
+        """Tell those who listen to `app.changes()` that these changed, with the settle or not at all."""
+        self._add(self._host.effect_as("touch", touched(topics)))
 
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""

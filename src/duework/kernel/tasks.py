@@ -18,7 +18,7 @@ from typing import Any, Literal
 from duework.codec import PAYLOAD_LIMIT, ArgumentCodec, ResultCodec, return_type
 from duework.durations import Duration, milliseconds
 from duework.errors import TaskNotFound, UsageError
-from duework.kernel.job import KEEP
+from duework.kernel.job import KEEP, Ending
 from duework.kernel.outcomes import Outcome
 from duework.kernel.paces.admission import AddressedReport, Gate
 from duework.kernel.paces.pace import Pace, Rate
@@ -116,7 +116,7 @@ class Definition:
         self.function = function
         self.policy = chosen
         self.is_async = inspect.iscoroutinefunction(function)
-        self.takes_run = _takes_run(function)
+        self.takes_run = leads_with(function, Run)
         self.arguments = ArgumentCodec(function, int(self.takes_run), chosen.payload_limit)
         self.result = ResultCodec(_value_type(return_type(function)))
         self.delay = delays(chosen.backoff)
@@ -124,6 +124,8 @@ class Definition:
         self.keep_ms = _kept(chosen.keep)
         self.keep_failed_ms = _kept(chosen.keep_failed)
         self.reactions: list[Callable[..., None]] = []
+        # What a worker does around a process of the task's own, of which it gets the caller: for shapes.
+        self.around_child: Callable[[Run, Callable[[], Ending]], Any] | None = None
         # Whether the user's context managers go around its attempts: the Part's own, and all of them.
         self.surrounded = False
         self.inner: list[AroundAttempt] = []
@@ -181,7 +183,8 @@ def _value_type(annotated: Any) -> Any:
     return typing.Union[tuple(values)] if values else type(None)  # noqa: UP007 - made at run time
 
 
-def _takes_run(function: Callable[..., Any]) -> bool:
+def leads_with(function: Callable[..., Any], kind: type) -> bool:
+    """Whether the first parameter of a function is annotated so, and not stored with the others."""
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:
         return False
@@ -189,7 +192,7 @@ def _takes_run(function: Callable[..., Any]) -> bool:
         hints = typing.get_type_hints(function)
     except Exception:  # noqa: BLE001 - the codec reports annotations that cannot be read
         return False
-    return hints.get(parameters[0].name) is Run
+    return hints.get(parameters[0].name) is kind
 
 
 @dataclass(frozen=True, slots=True)

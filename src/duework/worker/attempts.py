@@ -165,9 +165,14 @@ class Attempts:
         attempt.place = self.started_jobs.start(attempt.job.id)
         return _call(attempt)
 
-    def _call_isolated(self, attempt: RunningAttempt) -> Ending:
+    def _call_isolated(self, attempt: RunningAttempt) -> Any:
         if attempt.run.now >= attempt.job.start_by:
             raise TooLate
+        if (around := attempt.task.around_child) is not None:
+            return around(attempt.run, lambda: self._in_child(attempt))
+        return self._in_child(attempt)
+
+    def _in_child(self, attempt: RunningAttempt) -> Ending:
         engine = self._engine
         return isolate.call(
             attempt,
