@@ -49,7 +49,8 @@ class Suppressed(msgspec.Struct, frozen=True, kw_only=True):
 # --- what is shown
 
 
-@part.page("/", title="Mailroom", live=("outboxes",))
+# The form stays as it is while the rest changes.
+@part.page("/", title="Mailroom", live=("outboxes",), regions=("summary", "lanes", "newest"))
 def now(query: Chosen) -> Template:
     """Queued, sending, sent, failed: the newest of each."""
     app, tenant = part.app, query.tenant or None
@@ -130,7 +131,9 @@ def tenants() -> Template:
     return Template("tenants.html", tenants=board.tenants(part.app))
 
 
-@part.page("/tenants/{tenant}", title="Tenant", nav=False, live=("objects",))
+@part.page(
+    "/tenants/{tenant}", title="Tenant", nav=False, live=("objects",), regions=("summary", "list")
+)
 def tenant_page(tenant: str) -> Template:
     if tenant not in {each.key for each in part.app.objects("mailroom.Tenant", prefix=tenant)}:
         raise NotFound(f"there is no tenant {tenant}")
