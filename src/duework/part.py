@@ -15,6 +15,7 @@ from duework.face import DeclaresFace
 from duework.kernel.paces.pace import Pace
 from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
+from duework.people import People
 from duework.shapes.chains.tasks import ChainDecorator
 from duework.shapes.deliveries.handle import Deliveries
 from duework.shapes.objects.handle import PartObjects
@@ -140,6 +141,11 @@ class Part(Tasks, PartObjects, DeclaresFace):
         if self._app is None:
             raise UsageError(f"part {self.name} belongs to no App yet: app.include(part)")
         return self._app
+
+    @property
+    def people(self) -> People:
+        """Those whom it serves: found, made and forgotten by their address."""
+        return People(self.name, lambda: self.app.engine)
 
     def queue(
         self, name: str, *, concurrency: int | None = None, pace: Pace | Sequence[Pace] = ()

@@ -27,7 +27,7 @@ SQL = sorted(SRC.rglob("*.sql"))
 GROUND = "errors clock ids durations codec"
 DB = f"{GROUND} db db/writer"
 KERNEL = f"{DB} kernel kernel/paces kernel/batches"
-PUBLIC = "averbs handles task config face part verbs admin app"
+PUBLIC = "averbs handles task config face people part verbs admin app"
 MAY_IMPORT = {
     "errors": "",
     "clock": "",
@@ -56,7 +56,8 @@ MAY_IMPORT = {
     "task": f"averbs handles {KERNEL}",
     "config": "errors",
     "face": "errors kernel",
-    "part": f"averbs handles task config face {KERNEL} shapes shapes/*",
+    "people": "errors face db kernel",
+    "part": f"averbs handles task config face people {KERNEL} shapes shapes/*",
     "verbs": f"averbs handles {KERNEL}",
     "admin": f"averbs handles {KERNEL} health shapes shapes/*",
     "app": f"{PUBLIC} {KERNEL} worker worker/isolation health shapes shapes/* outside",
