@@ -13,8 +13,7 @@ from typing import Any
 from duework import App, OutboxMessage
 from systems.mailroom.mail import Mail, NewMessage
 from systems.mailroom.outbox import box, row_key
-from systems.mailroom.part import part
-from systems.mailroom.tenant import Tenant, Verdict, Wanted, check_key, check_tenant
+from systems.mailroom.tenant import Tenant, Verdict, Wanted, check_key, check_tenant, rules
 
 
 def post(app: App, tenant: str, key: str, new: NewMessage) -> OutboxMessage:
@@ -38,11 +37,8 @@ def decide(app: App, tenant: str, wanted: Sequence[Wanted]) -> list[Verdict]:
     check_tenant(tenant)
     for each in wanted:
         check_key(each.key)
-    chosen = part.settings
     handle = app.object(Tenant, tenant)
-    found: list[Verdict] = handle.accept(
-        list(wanted), chosen.sender, chosen.daily_limit, app.now()
-    ).result()
+    found: list[Verdict] = handle.accept(list(wanted), rules(), app.now()).result()
     return found
 
 

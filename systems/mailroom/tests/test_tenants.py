@@ -147,6 +147,8 @@ def test_keys_of_requests_are_forgotten_after_their_time(room: Room) -> None:
     post(room.app, "acme", "order-7", one())
     room.h.advance("6d")
     assert post(room.app, "acme", "order-7", one()).existed
+    with pytest.raises(Conflict):
+        post(room.app, "acme", "order-7", one("bob@demo.example"))
     room.h.advance("3d")
     assert room.app.object("mailroom.Tenant", "acme").tables()["accepted"] == 0
     assert room.app.object("mailroom.Tenant", "acme").info().alarm is None
