@@ -100,6 +100,15 @@ def test_fifteen_are_submitted_and_twenty_polled_in_ten_seconds_whoever_posts(ro
     assert room.acs.log.calls == asked  # nothing left to do costs nothing
 
 
+def test_a_tenant_with_one_mail_does_not_wait_behind_anothers_thirty(room: Room) -> None:
+    for number in range(30):
+        post(room.app, "acme", f"order-{number}", one())
+    small = post(room.app, "birch", "order-0", one("bob@demo.example"))
+    room.h.drain()  # the first tick: fifteen in all
+    assert board.found(small.id).state == "sending"
+    assert board.counts(room.app, "acme")["sending"] == 14
+
+
 @pytest.mark.rows("002-09", "002-T8")
 def test_a_429_holds_the_whole_outbox_for_as_long_as_it_asked(room: Room) -> None:
     seed(room.app, tenants=2, messages=20)
