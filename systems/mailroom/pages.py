@@ -80,7 +80,7 @@ def _card(line: dict[str, Any]) -> dict[str, Any]:
     whom = masked(to[0]) if len(to) == 1 else f"{len(to)} people"
     card = {"id": line["id"], "subject": line["subject"], "whom": whom, "words": "", "at": None}
     if line["state"] in {"queued", "sending"}:
-        card["words"] = "held until" if line["state"] == "queued" else "poll"
+        card["words"] = "next" if line["state"] == "queued" else "poll"
         card["at"] = _next(line["job"])
     elif line["state"] == "sent":
         card["at"] = line["settled"]
@@ -154,7 +154,8 @@ def timeline(message: OutboxMessage) -> dict[str, Any]:
     left = message.accepted or end
     rows: list[tuple[Any, ...]] = []
     span = [(0, at(left), "f-line")]
-    rows.append(("done", "queued", span, [(0, "f-accent")], left - message.created))
+    first = "queued" if message.state == "queued" else "done"
+    rows.append((first, "queued", span, [(0, "f-accent")], left - message.created))
     if message.accepted:
         marks = [(at(message.polled), "f-run")] if message.polled else []
         words = f"pending at {message.polls} polls" if message.polls else "with the provider"
