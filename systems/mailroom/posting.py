@@ -19,7 +19,7 @@ from systems.mailroom.tenant import Tenant, Verdict, Wanted, check_key, check_te
 def post(app: App, tenant: str, key: str, new: NewMessage) -> OutboxMessage:
     """The message of this key; `existed` if it was there already."""
     [verdict] = decide(app, tenant, [Wanted(key, new)])
-    found: OutboxMessage = _using(tenant, key).enqueue(_mail(tenant, new, verdict))
+    found: OutboxMessage = _using(tenant, key, new).enqueue(_mail(tenant, new, verdict))
     return found
 
 
@@ -28,7 +28,7 @@ def post_many(app: App, tenant: str, wanted: Sequence[Wanted]) -> int:
     verdicts = decide(app, tenant, wanted)
     with app.transaction() as tx:
         for each, verdict in zip(wanted, verdicts, strict=True):
-            tx.submit(_using(tenant, each.key), _mail(tenant, each.new, verdict))
+            tx.submit(_using(tenant, each.key, each.new), _mail(tenant, each.new, verdict))
     return sum(not verdict.known for verdict in verdicts)
 
 
@@ -42,8 +42,8 @@ def decide(app: App, tenant: str, wanted: Sequence[Wanted]) -> list[Verdict]:
     return found
 
 
-def _using(tenant: str, key: str) -> Any:
-    return box.using(key=row_key(tenant, key), lane=tenant)
+def _using(tenant: str, key: str, new: NewMessage) -> Any:
+    return box.using(key=row_key(tenant, key), lane=tenant, at=new.at)
 
 
 def _mail(tenant: str, new: NewMessage, verdict: Verdict) -> Mail:

@@ -137,6 +137,24 @@ def test_an_error_is_recorded_and_the_mail_tried_again(room: Room) -> None:
     assert room.delivered() == {operation_id("acme:order-7"): 1}
 
 
+@pytest.mark.rows("002-T4")
+def test_a_500_that_comes_after_the_mail_was_taken_is_not_a_second_mail(room: Room) -> None:
+    fault(room, "send", "1..3", "status", status=500, effect=True)
+    message = post(room.app, "acme", "order-7", one())
+    room.h.advance("5m")
+    assert board.found(message.id).state == "sent"
+    assert room.delivered() == {operation_id("acme:order-7"): 1}
+
+
+def test_a_provider_that_answers_500_for_ever_leaves_unsure_what_it_may_have_taken(
+    room: Room,
+) -> None:
+    fault(room, "send", "1..", "status", status=500)
+    message = post(room.app, "acme", "order-7", one())
+    room.h.advance("2d")
+    assert board.found(message.id).state == "unsure"
+
+
 @pytest.mark.rows("002-T1", "002-T10")
 def test_a_mail_that_the_provider_refuses_fails_at_once_with_its_words(room: Room) -> None:
     room.acs.unlink("elsewhere.example")
