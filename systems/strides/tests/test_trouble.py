@@ -287,3 +287,20 @@ def test_disconnecting_revokes_at_strava_and_leaves_nothing_behind(world: World)
         rows = world.app.read(f"select distinct athlete_id as id from strides_{table}")  # noqa: S608 - ours
         assert {row.id for row in rows} == {5005}
     assert [row.id for row in world.app.read("select id from strides_athlete")] == [5005]
+
+
+def test_a_list_that_ends_much_too_early_fails_and_deletes_nothing(world: World) -> None:
+    world.connect(5004)
+    world.finish()
+    before, races = world.stored(5004), world.races(5004)
+    empty = {"route": "activities", "calls": "2..", "do": "status", "status": 200, "body": []}
+    world.faults(empty)
+    world.strava.add_athlete(5004, 1_000)
+
+    sync.start(5004, full=True)
+    world.finish()
+
+    assert world.chain(5004).state == "failed"
+    assert "Strava has shown" in world.row(5004).sync_error
+    assert before <= world.stored(5004)
+    assert set(world.races(5004)) >= set(races)
