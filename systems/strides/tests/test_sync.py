@@ -201,6 +201,31 @@ def test_a_refusal_that_others_caused_keeps_what_the_page_has_and_waits(world: W
     assert world.strava.log.over_limit() == []
 
 
+def test_a_refusal_in_the_middle_that_names_no_limits_waits_all_the_same(world: World) -> None:
+    world.strava.add_athlete(6001, 1_000)
+    world.connect(6001)
+    world.faults({"route": "activities", "calls": "2", "do": "status", "status": 429})
+
+    due = world.h.drain()
+
+    assert due == NOON + QUARTER
+    assert [asked.status for asked in world.asked()] == [200, 200, 429]
+    assert len(world.stored(6001)) == 200
+
+
+def test_a_refusal_by_the_overall_limit_of_the_day_waits_for_midnight(world: World) -> None:
+    world.strava.set_limits(overall=(200, 30))
+    world.connect(5004)
+    world.others_use(5004, 30)
+
+    world.h.advance("11h")
+
+    assert len(world.asked()) == 1
+    world.finish()
+    assert world.stored(5004) == world.at_strava(5004)
+    assert world.strava.log.over_limit() == []
+
+
 @pytest.mark.rows("004-T4", "004-06", "004-08")
 def test_progress_is_a_share_of_activities_and_comes_true(world: World) -> None:
     world.strava.set_limits(read=(6, 1000))
