@@ -15,6 +15,7 @@ from systems.demo.part import keep, kept, note
 from systems.demo.receivers import Receivers
 from systems.reminders.log import redrive_all
 from systems.strides import promises as athletes_of
+from systems.strides.seed import reconnect
 from systems.strides.seed import seed as connect
 
 FILE = Path(__file__).with_name("script.toml")
@@ -166,4 +167,5 @@ class Script:
         """After a stop: the receivers have forgotten whom they knew."""
         self.raise_limits()
         self.tell_receivers()
+        reconnect(self.app)
         self.say("demo", "it goes on where it was stopped", "done")
