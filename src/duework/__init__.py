@@ -24,6 +24,7 @@ from duework.errors import (
     UsageError,
     WaitTimeout,
 )
+from duework.face import Person, Problem, Reply, SharedSecret, Template
 from duework.handles import Attempt, Job, Queue
 from duework.health.checkup import Check
 from duework.health.needs import Need
@@ -96,11 +97,14 @@ __all__ = [
     "Part",
     "PayloadTooLarge",
     "Pending",
+    "Person",
+    "Problem",
     "Progress",
     "Queue",
     "Quota",
     "Rate",
     "Rejected",
+    "Reply",
     "Retry",
     "Run",
     "Scaled",
@@ -110,11 +114,13 @@ __all__ = [
     "SecretsError",
     "Sending",
     "Sent",
+    "SharedSecret",
     "Snooze",
     "Status",
     "Task",
     "TaskNotFound",
     "TaskStatus",
+    "Template",
     "Throttled",
     "Tick",
     "Transaction",

@@ -11,6 +11,7 @@ import msgspec
 
 from duework import config
 from duework.errors import UsageError
+from duework.face import DeclaresFace
 from duework.kernel.paces.pace import Pace
 from duework.kernel.run import Run
 from duework.kernel.tasks import Definition, check_name, policy
@@ -101,8 +102,8 @@ def define(function: Callable[..., Any], options: dict[str, Any], prefix: str = 
     return Definition(prefix + name, function, policy(chosen))
 
 
-class Part(Tasks, PartObjects):
-    """Tasks and tables under one name; `app.include(part)` brings them to life."""
+class Part(Tasks, PartObjects, DeclaresFace):
+    """Tasks, tables, pages and routes under one name; `app.include(part)` brings them to life."""
 
     def __init__(
         self,
@@ -112,6 +113,9 @@ class Part(Tasks, PartObjects):
     ) -> None:
         self.name = check_name("part", name)
         self.tables = None if tables is None else _beside_caller(tables)
+        # Where the templates of its pages are.
+        self.templates = _beside_caller("pages")
+        DeclaresFace.__init__(self)
         self._tasks: list[Task[..., Any, Any]] = []
         self.shapes: list[Shape] = []
         self._queues: list[tuple[str, int | None, Pace | Sequence[Pace]]] = []
@@ -185,9 +189,9 @@ class Part(Tasks, PartObjects):
         return [task.definition for task in self._tasks]
 
 
-def _beside_caller(tables: str | Path) -> Path:
-    """A relative folder is looked for beside the file that names it."""
-    folder = Path(tables)
+def _beside_caller(wanted: str | Path) -> Path:
+    """A relative folder is looked for beside the file that makes the part."""
+    folder = Path(wanted)
     if folder.is_absolute():
         return folder
     frame = inspect.currentframe()

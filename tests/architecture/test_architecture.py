@@ -27,7 +27,7 @@ SQL = sorted(SRC.rglob("*.sql"))
 GROUND = "errors clock ids durations codec"
 DB = f"{GROUND} db db/writer"
 KERNEL = f"{DB} kernel kernel/paces kernel/batches"
-PUBLIC = "averbs changes handles task config part verbs admin app"
+PUBLIC = "averbs changes handles task config face part verbs admin app"
 MAY_IMPORT = {
     "errors": "",
     "clock": "",
@@ -56,7 +56,8 @@ MAY_IMPORT = {
     "handles": f"averbs {KERNEL}",
     "task": f"averbs handles {KERNEL}",
     "config": "errors",
-    "part": f"averbs handles task config {KERNEL} shapes shapes/*",
+    "face": "errors kernel",
+    "part": f"averbs handles task config face {KERNEL} shapes shapes/*",
     "verbs": f"averbs changes handles {KERNEL}",
     "admin": f"averbs handles {KERNEL} health shapes shapes/*",
     "app": f"{PUBLIC} {KERNEL} worker worker/isolation health shapes shapes/* outside",
@@ -64,7 +65,8 @@ MAY_IMPORT = {
     "observe": f"__init__ {PUBLIC} {KERNEL}",
     "testing": f"__init__ {PUBLIC} {KERNEL} worker shapes shapes/* outside",
     "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web",
-    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe",
+    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts",
+    "web/parts": f"__init__ {PUBLIC} {KERNEL} web",
     "__main__": "cli",
 }
 # Rooms that are on their way.
@@ -116,6 +118,9 @@ BORDERS = {
     "shapes/schedules/handle.py": 1,  # a check of the user's
     "shapes/deliveries/channels.py": 2,  # a sender, in the event loop and in a thread
     "shapes/outboxes/runner.py": 4,  # submit and poll, in the event loop and in a thread
+    "web/parts/actions.py": 1,  # the outcome is written, raised again
+    "web/parts/routes.py": 1,  # a handler of a part: answered, and in the log
+    "web/parts/table.py": 1,  # a page of a part: the same
     "testing.py": 1,  # undone, raised again
 }
 

@@ -1,4 +1,4 @@
-"""The pages of an App as an ASGI application. The table below is all there is to ask for."""
+"""The pages of an App as an ASGI application: the table below, and what its parts declare."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Mount
 
 from duework.errors import UsageError
 from duework.web import acts, pages
+from duework.web.parts.table import part_routes
 from duework.web.rendering import renderer
 from duework.web.shield import Shield
 from duework.web.visits import OPEN, Handler, door
@@ -44,9 +45,10 @@ def make(app: App, prefix: str = "", public_names: Iterable[str] = ()) -> Shield
     if prefix and (not prefix.startswith("/") or prefix.endswith("/")):
         raise UsageError("a prefix starts with a slash and ends without one: '/work'")
     route = door(app, renderer(app))
-    routes: list[BaseRoute] = [
-        route(path, handler, scope, (method,)) for path, handler, scope, method in TABLE
-    ]
+    own = [route(path, handler, scope, (method,)) for path, handler, scope, method in TABLE]
+    parts = part_routes(app, route, [path for path, *_ in TABLE])
+    # The last of ours answers to whatever is left.
+    routes: list[BaseRoute] = [*own[:-1], *parts, own[-1]]
     if prefix:
         routes = [Mount(prefix, routes=routes)]
     return Shield(Starlette(routes=routes), public_names)

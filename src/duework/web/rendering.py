@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from duework.web.json_text import pieces
 
 if TYPE_CHECKING:
     from duework.app import App
+    from duework.part import Part
+    from duework.web.visitor import Visitor
     from duework.web.visits import Visit
 
 NAV = (("/", "Overview", "overview", "o"), ("/jobs", "Jobs", "jobs", "j"))
@@ -74,7 +77,7 @@ def first_line(text: str | None) -> str:
     return (text or "").partition("\n")[0]
 
 
-def time_tag(ms: int | None, visit: Visit, now: int) -> Markup:
+def time_tag(ms: int | None, visit: Visit | Visitor, now: int) -> Markup:
     """A time that people and machines read; the words of a near one go on by themselves."""
     words = filters.when(ms, now, visit.zone)
     if ms is None or ms >= FOREVER:
@@ -91,41 +94,70 @@ def renderer(app: App) -> Callable[..., Response]:
     """What pages are made with: `render(visit, "jobs.html", jobs=…)`."""
 
     def render(visit: Visit, template: str, *, status: int = 200, **values: Any) -> Response:
-        now, base = app.now(), visit.base
-        served = served_names()
-
-        def jobs_url(**wanted: str) -> str:
-            query = urlencode({name: value for name, value in wanted.items() if value})
-            return f"{base}/jobs" + (f"?{query}" if query else "")
-
-        text = (
-            environment()
-            .get_template(template)
-            .render(
-                status=status,
-                base=base,
-                here=visit.here,
-                active=_active(visit.here),
-                now_iso=filters.iso(now),
-                clock_text=_clock_text(now, visit),
-                theme=visit.theme,
-                utc=visit.request.cookies.get("zone") == "utc",
-                keys_off=visit.request.cookies.get("keys") == "off",
-                said=visit.said,
-                who=visit.who,
-                signed_in=visit.who is not None,
-                form_key=visit.who.form_key if visit.who else "",
-                can=lambda scope: visit.who is not None and visit.who.may(scope),
-                database="PostgreSQL" if app.url.startswith("postgres") else "SQLite",
-                static=lambda name: f"{base}/static/{served[name]}",
-                jobs_url=jobs_url,
-                t=lambda ms: time_tag(ms, visit, now),
-                **values,
-            )
-        )
-        return HTMLResponse(text, status)
+        made = environment().get_template(template)
+        return HTMLResponse(made.render(**{**page_values(app, visit, status), **values}), status)
 
     return render
+
+
+def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str, Any]:
+    """What every template knows, whoever looks."""
+    now, base, who = app.now(), visit.base, visit.who
+    served = served_names()
+
+    def jobs_url(**wanted: str) -> str:
+        query = urlencode({name: value for name, value in wanted.items() if value})
+        return f"{base}/jobs" + (f"?{query}" if query else "")
+
+    return {
+        "status": status,
+        # Whether the page is a part's, whose content is one region.
+        "part_page": False,
+        "base": base,
+        "here": visit.here,
+        "active": _active(visit.here),
+        "systems": systems(app.parts, visit.here),
+        "now_iso": filters.iso(now),
+        "clock_text": _clock_text(now, visit),
+        "theme": visit.theme,
+        "utc": visit.utc,
+        "keys_off": visit.keys_off,
+        "said": visit.said,
+        "who": who,
+        "signed_in": who is not None,
+        "form_key": visit.who.form_key if visit.who else "",
+        "can": lambda scope: who is not None and who.may(scope),
+        "database": "PostgreSQL" if app.url.startswith("postgres") else "SQLite",
+        "static": lambda name: f"{base}/static/{served[name]}",
+        "jobs_url": jobs_url,
+        "t": lambda ms: time_tag(ms, visit, now),
+    }
+
+
+def systems(parts: Sequence[Part], here: str) -> list[dict[str, Any]]:
+    """What the side bar lists of parts: those with a page at "/", and below the open one its others."""
+    found = []
+    for part in parts:
+        pages = {page.endpoint.path: page for page in part.pages if page.auth == "token"}
+        if "/" not in pages or not pages["/"].nav:
+            continue
+        first, root = pages["/"], f"/{part.name}/"
+        is_open = here.partition("?")[0].startswith(root)
+        more = [
+            (f"/{part.name}{path}", page.title, page.icon)
+            for path, page in pages.items()
+            if is_open and page.nav and path != "/" and not page.endpoint.parameters
+        ]
+        icon = first.icon or (part.name if part.name in icons() else "objects")
+        found.append({"url": root, "title": first.title, "icon": icon, "pages": more})
+    return found
+
+
+@lru_cache(maxsize=1)
+def icons() -> frozenset[str]:
+    """The names of the pictures that there are."""
+    text = (resources.files("duework.web") / "static" / "icons.svg").read_text()
+    return frozenset(re.findall(r'symbol id="([\w-]+)"', text))
 
 
 def _active(here: str) -> str:
@@ -133,5 +165,5 @@ def _active(here: str) -> str:
     return "/jobs" if path.startswith("/jobs") else path
 
 
-def _clock_text(now: int, visit: Visit) -> str:
+def _clock_text(now: int, visit: Visit | Visitor) -> str:
     return f"{filters.clock(now, visit.zone)} {filters.zone_name(now, visit.zone)}"

@@ -8,12 +8,13 @@ field that only a page of this session has.
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from starlette.concurrency import run_in_threadpool
@@ -23,6 +24,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from duework.errors import Conflict, DatabaseError, NotFound, UsageError
+from duework.face import Person
 from duework.web.filters import zone_of
 from duework.web.shield import LOOPBACK, name_of
 from duework.web.tokens import Tokens, Who, same
@@ -37,7 +39,7 @@ SAFE = frozenset({"GET", "HEAD"})
 THEMES = ("light", "dark")
 _BACK = re.compile(r"/[^\\\x00-\x20\x7f/][^\\\x00-\x20\x7f]*|/")
 
-Handler = Callable[["Visit"], Response]
+Handler = Callable[["Visit"], Response | Awaitable[Response]]
 
 
 @dataclass
@@ -49,6 +51,8 @@ class Visit:
     who: Who | None
     # Why there is nobody: no token, unknown, expired or revoked.
     refused: str = ""
+    # Somebody whom a part serves, on the part's own pages for people.
+    person: Person | None = None
     form: list[tuple[str, str]] = field(default_factory=list)
     render: Callable[..., Response] = field(default=lambda **_: Response())
 
@@ -76,8 +80,21 @@ class Visit:
         return zone_of(name)
 
     @property
+    def utc(self) -> bool:
+        return self.request.cookies.get("zone") == "utc"
+
+    @property
+    def keys_off(self) -> bool:
+        return self.request.cookies.get("keys") == "off"
+
+    @property
     def wants_json(self) -> bool:
         return "application/json" in self.request.headers.get("accept", "")
+
+    @property
+    def by_program(self) -> bool:
+        """Whether the answer goes to a program: it has a token, or asks for JSON."""
+        return self.wants_json or "authorization" in self.request.headers
 
     def asked(self, name: str) -> str:
         """A value of the address; empty if there is none."""
@@ -93,7 +110,7 @@ class Visit:
     def back(self, default: str = "/") -> str:
         """Where an action returns to: an address of ours, whatever the form says."""
         wanted = self.sent("back") or self.asked("back")
-        return self.base + (wanted if _BACK.fullmatch(wanted) else default)
+        return self.base + (wanted if is_ours(wanted) else default)
 
     def redirect(self, to: str, words: str = "", kind: str = "ok") -> Response:
         answer = RedirectResponse(to, 303)
@@ -111,6 +128,11 @@ class Visit:
     @property
     def secure(self) -> bool:
         return name_of(self.request.headers.get("host", "")) not in LOOPBACK
+
+
+def is_ours(path: str) -> bool:
+    """Whether it is a path below our own name, and nothing that a browser takes for another site."""
+    return _BACK.fullmatch(path) is not None
 
 
 def cookie_name(visit: Visit) -> str:
@@ -149,7 +171,7 @@ async def _enter(visit: Visit, handler: Handler, scope: str) -> Response:
     request = visit.request
     if request.method not in SAFE:
         visit.form = await _form(request)
-    await run_in_threadpool(_recognise, visit)
+    await run_in_threadpool(recognise, visit)
     if request.method not in SAFE:
         _check_origin(visit, has_session=scope != OPEN)
     if scope != OPEN and visit.who is None:
@@ -164,7 +186,10 @@ async def _enter(visit: Visit, handler: Handler, scope: str) -> Response:
     if scope != OPEN and visit.who is not None and not visit.who.may(scope):
         words = f"This needs the scope {scope}; {visit.who.name} has {visit.who.scope}."
         raise HTTPException(403, words)
-    answer = await run_in_threadpool(handler, visit)
+    if inspect.iscoroutinefunction(handler):
+        answer: Response = await handler(visit)
+    else:
+        answer = await run_in_threadpool(cast("Callable[[Visit], Response]", handler), visit)
     if visit.said and answer.status_code == 200:  # noqa: PLR2004 - told on a page, not by a redirect
         answer.delete_cookie("said", httponly=True, samesite="lax")
     return answer
@@ -186,7 +211,7 @@ async def _form(request: Request) -> list[tuple[str, str]]:
         raise HTTPException(400, "The form cannot be read.") from error
 
 
-def _recognise(visit: Visit) -> None:
+def recognise(visit: Visit) -> None:
     """Who it is, by the header of a program or else by the cookie of a browser."""
     header = visit.request.headers.get("authorization")
     if header is not None:

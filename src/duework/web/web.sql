@@ -49,3 +49,7 @@ delete from duework_token where kind <> 'token' and expires <= :now
 -- name: audit
 insert into duework_audit (id, at, who, what, target, why, outcome)
 values (:id, :at, :who, :what, :target, :why, :outcome)
+
+-- name: audit_outcome
+-- Of an action that could not be one transaction with its line.
+update duework_audit set outcome = :outcome where id = :id

@@ -1,0 +1,347 @@
+"""The web face of a part, as it is declared: routes for programs, pages and actions for people.
+
+Declaring checks everything that can be known before a request: the path, the parameters of the function,
+who may ask. Nothing here loads a web framework; `web/parts` serves what stands here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from duework.errors import UsageError
+from duework.kernel.transaction import Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from starlette.requests import Request
+
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+MAX_BODY = 1024 * 1024
+_PATH = re.compile(r"(/([A-Za-z0-9._~:@!$&'()*+,;=-]|\{[a-z_][a-z0-9_]*(:path)?\})*)+")
+_PARAMETER = re.compile(r"\{([a-z_][a-z0-9_]*)(?::path)?\}")
+_TOPIC_PARAMETER = re.compile(r"\{([^{}]*)\}")
+_REGION = re.compile(r"[a-z][a-z0-9-]*")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody whom a system serves: signed in to one part, and no operator."""
+
+    id: int
+    part: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer with a status of its own: a Struct, dict or list becomes JSON, a text stays one."""
+
+    status: int = 200
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Template:
+    """A page to be rendered: a file of the part's `pages/` and the values that it shows."""
+
+    def __init__(self, name: str, /, **values: Any) -> None:
+        self.name = name
+        self.values = values
+
+    def __repr__(self) -> str:
+        return f"Template({self.name!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSecret:
+    """Whoever sends the value of a setting in a header may ask; with no value nobody may."""
+
+    setting: str
+    header: str = "X-Secret"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a route has to say when it refuses: `problem=` of a route may word it otherwise."""
+
+    status: int
+    title: str
+    detail: str
+    code: str
+    # Of a body that does not fit: `{"path": "items[0].name", "message": …}`.
+    errors: tuple[dict[str, str], ...] = ()
+    # What was raised, if it was an error that nobody foresaw.
+    error: BaseException | None = None
+
+
+if TYPE_CHECKING:
+    Auth = str | SharedSecret | Callable[[Request], Person | Awaitable[Person | None] | None]
+else:
+    Auth = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A function and where each of its parameters comes from."""
+
+    function: Callable[..., Any]
+    path: str
+    # Path parameters by name, with their types.
+    parameters: Mapping[str, Any]
+    # The parameter that is made from the body, the form or the query, and its Struct.
+    body: tuple[str, type[msgspec.Struct]] | None = None
+    raw: str | None = None
+    request: str | None = None
+    person: str | None = None
+    transaction: str | None = None
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.function, "__name__", "handler"))
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function)
+
+
+@dataclass(frozen=True, slots=True)
+class PartRoute:
+    """An address for programs."""
+
+    endpoint: Endpoint
+    methods: tuple[str, ...]
+    auth: Auth
+    max_body: int
+    problem: Callable[[Problem], Reply | None] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartPage:
+    """A page for people, below the part's name."""
+
+    endpoint: Endpoint
+    auth: str
+    title: str
+    icon: str
+    nav: bool
+    # Names of what the page shows, `user:{id}`: when one is touched the page is rendered again.
+    live: tuple[str, ...]
+    # Elements of the page that are sent when their text has changed.
+    regions: tuple[str, ...]
+
+    def topics(self, parameters: Mapping[str, Any]) -> tuple[str, ...]:
+        """Its topics for one address: `user:7`."""
+        return tuple(fill(topic, parameters) for topic in self.live)
+
+
+@dataclass(frozen=True, slots=True)
+class PartAction:
+    """What a form of a page does, below the part's name."""
+
+    endpoint: Endpoint
+    auth: str
+    confirm: str | None
+
+
+def fill(text: str, parameters: Mapping[str, Any]) -> str:
+    """`user:{id}` with its values; a value is never read as another place to fill."""
+    return _TOPIC_PARAMETER.sub(lambda found: str(parameters[found[1]]), text)
+
+
+class DeclaresFace:
+    """What a Part has for the web: `route`, `page` and `action`."""
+
+    name: str
+    _kind: type[msgspec.Struct] | None
+
+    def __init__(self) -> None:
+        self.routes: list[PartRoute] = []
+        self.pages: list[PartPage] = []
+        self.actions: list[PartAction] = []
+
+    def route(
+        self,
+        path: str,
+        *,
+        methods: Sequence[str] = ("GET",),
+        auth: Auth = "token",
+        max_body: int = MAX_BODY,
+        problem: Callable[[Problem], Reply | None] | None = None,
+    ) -> Callable[[F], F]:
+        """An address for programs, exactly as it is written: `@part.route("/api/orders/{id}")`."""
+        chosen = _methods(methods)
+        self._check_auth(auth)
+
+        def declare(function: F) -> F:
+            made = PartRoute(inspected(function, path), chosen, auth, max_body, problem)
+            _check_person(made.endpoint, auth)
+            for other in self.routes:
+                if other.endpoint.path == path and set(other.methods) & set(chosen):
+                    raise UsageError(f"part {self.name} has a route {chosen[0]} {path} already")
+            self.routes.append(made)
+            return function
+
+        return declare
+
+    def page(
+        self,
+        path: str,
+        *,
+        live: Sequence[str] = (),
+        title: str | None = None,
+        nav: bool = True,
+        auth: str = "token",
+        icon: str = "",
+        regions: Sequence[str] = ("page",),
+    ) -> Callable[[F], F]:
+        """A page below the part's name; the function returns `Template("user.html", …)`."""
+        self._check_auth(auth, people=True)
+        if isinstance(live, str) or isinstance(regions, str):
+            raise UsageError('live and regions are several: live=("user:{id}",)')
+        if bad := [each for each in regions if not _REGION.fullmatch(each)]:
+            raise UsageError(f"a region is the id of an element, in small letters: not {bad[0]!r}")
+
+        def declare(function: F) -> F:
+            endpoint = inspected(function, path)
+            _check_person(endpoint, auth)
+            if endpoint.request or endpoint.raw or endpoint.transaction:
+                message = (
+                    f"page {endpoint.name} is rendered again without a request: it takes its path's"
+                    " parameters and one Struct for the query"
+                )
+                raise UsageError(message)
+            for topic in live:
+                if unknown := set(_TOPIC_PARAMETER.findall(topic)) - set(endpoint.parameters):
+                    raise UsageError(f"topic {topic!r}: {path} has no {{{unknown.pop()}}}")
+            if any(other.endpoint.path == path for other in self.pages):
+                raise UsageError(f"part {self.name} has a page {path} already")
+            shown = title or (self.name if path == "/" else endpoint.name).replace("_", " ")
+            facts = (shown[:1].upper() + shown[1:], icon, nav, tuple(live), tuple(regions))
+            self.pages.append(PartPage(endpoint, auth, *facts))
+            return function
+
+        return declare
+
+    def action(
+        self, path: str, *, confirm: str | None = None, auth: str = "token"
+    ) -> Callable[[F], F]:
+        """What a form does, below the part's name: `@part.action("/users/{id}/pause")`.
+
+        A text that it returns is shown on the page that the form came from.
+        """
+        self._check_auth(auth, people=True)
+
+        def declare(function: F) -> F:
+            endpoint = inspected(function, path)
+            _check_person(endpoint, auth)
+            if endpoint.raw or endpoint.request:
+                raise UsageError(
+                    f"action {endpoint.name} takes a Struct for the fields of its form"
+                )
+            if any(other.endpoint.path == path for other in self.actions):
+                raise UsageError(f"part {self.name} has an action {path} already")
+            for name in _TOPIC_PARAMETER.findall(confirm or ""):
+                if name not in endpoint.parameters:
+                    raise UsageError(f"confirm of {path}: there is no {{{name}}}")
+            self.actions.append(PartAction(endpoint, auth, confirm))
+            return function
+
+        return declare
+
+    def _check_auth(self, auth: Auth, *, people: bool = False) -> None:
+        if isinstance(auth, SharedSecret) and not people:
+            fields = self._kind.__struct_fields__ if self._kind is not None else ()
+            if auth.setting not in fields:
+                raise UsageError(
+                    f"the shared secret {auth.setting!r} is no setting of part {self.name}:"
+                    " give it as a field of Part(…, settings=Settings)"
+                )
+        elif not (auth in ("token", "public", "person") or (callable(auth) and not people)):
+            kinds = "'token', 'public' or 'person'"
+            more = "" if people else ", a SharedSecret, or a function of the request"
+            raise UsageError(f"auth is {kinds}{more}: not {auth!r}")
+
+
+def _methods(given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str) or not given or not set(given) <= set(METHODS):
+        raise UsageError(f"methods are some of {', '.join(METHODS)}: not {given!r}")
+    return tuple(dict.fromkeys(given))
+
+
+def _check_person(endpoint: Endpoint, auth: Auth) -> None:
+    if endpoint.person and auth in ("token", "public"):
+        raise UsageError(f"{endpoint.name} takes a Person: say auth='person'")
+    if endpoint.person and isinstance(auth, SharedSecret):
+        raise UsageError(f"{endpoint.name} takes a Person, and a shared secret names nobody")
+
+
+def inspected(function: Callable[..., Any], path: str) -> Endpoint:
+    """The function with its parameters told apart, or a `UsageError` that names the one that is wrong."""
+    if not isinstance(path, str) or not _PATH.fullmatch(path):
+        raise UsageError(f"a path is like '/users/{{id}}': not {path!r}")
+    names = _PARAMETER.findall(path)
+    if len(names) != len(set(names)):
+        raise UsageError(f"{path} names a parameter twice")
+    hints = _hints(function)
+    found: dict[str, Any] = {"parameters": {}}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
+            raise UsageError(f"{path}: a handler has named parameters only, no *{name}")
+        kind = hints.get(name, str if name in names else None)
+        if name in names:
+            found["parameters"][name] = kind
+        else:
+            _place(found, path, name, kind)
+    if missing := [name for name in names if name not in found["parameters"]]:
+        raise UsageError(f"{path}: the handler has no parameter {missing[0]!r}")
+    return Endpoint(function, path, **found)
+
+
+def _place(found: dict[str, Any], path: str, name: str, kind: Any) -> None:
+    """Where a parameter comes from that is not in the path."""
+    place = _source(kind)
+    if place is None:
+        message = (
+            f"{path}: where does {name!r} come from? It is not in the path, and neither a"
+            " msgspec.Struct, bytes, Request, Person nor Transaction"
+        )
+        raise UsageError(message)
+    if place in found:
+        raise UsageError(f"{path}: {name!r} is one too many, a handler has one {place}")
+    found[place] = (name, kind) if place == "body" else name
+
+
+def _source(kind: Any) -> str | None:
+    if typing.get_origin(kind) in {typing.Union, types.UnionType}:
+        return None
+    if kind is bytes:
+        return "raw"
+    if kind is Person:
+        return "person"
+    if kind is Transaction:
+        return "transaction"
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return "body"
+    # By its name: the framework is not loaded to declare something.
+    module, name = getattr(kind, "__module__", ""), getattr(kind, "__name__", "")
+    return "request" if (module, name) == ("starlette.requests", "Request") else None
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, TypeError, AttributeError) as error:
+        name = getattr(function, "__qualname__", function)
+        message = f"the annotations of {name} cannot be read, are they at the module's top? {error}"
+        raise UsageError(message) from error

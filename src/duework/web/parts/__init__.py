@@ -1,0 +1,1 @@
+"""The web faces of parts: what `face.py` declares is served here."""

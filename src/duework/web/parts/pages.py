@@ -1,0 +1,159 @@
+"""The pages of parts: rendered by their templates inside our shell, also without a request.
+
+`render_page` is what answers a request, and what a pusher calls again when a topic of the page was touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from html.parser import HTMLParser
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, TemplateNotFound
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, Response
+
+from duework.errors import UsageError
+from duework.face import PartPage, Reply, Template
+from duework.part import Part
+from duework.web.parts.bodies import Fields, path_values, query_value
+from duework.web.parts.calls import call
+from duework.web.parts.problems import answer_reply
+from duework.web.rendering import environment, page_values
+from duework.web.visitor import Visitor
+from duework.web.visits import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedPage:
+    """A whole page as HTML, or the answer of a handler that chose another one."""
+
+    html: str = ""
+    reply: Reply | None = None
+
+
+@lru_cache(maxsize=64)
+def templates_of(folder: str) -> Environment:
+    """A part's own templates, and ours below them: base.html, components.html."""
+    ours = environment()
+    assert ours.loader is not None
+    return ours.overlay(loader=ChoiceLoader([FileSystemLoader(folder), ours.loader]))
+
+
+async def render_page(
+    part: Part, page: PartPage, params: Mapping[str, Any], query: Fields, visitor: Visitor
+) -> RenderedPage:
+    """The page at an address, as this visitor sees it now. Who may see it is asked before."""
+    endpoint = page.endpoint
+    values = {**path_values(endpoint, params), **query_value(endpoint, query)}
+    if endpoint.person is not None:
+        values[endpoint.person] = visitor.person
+    made = await call(part.app, endpoint, values)
+    if isinstance(made, Reply):
+        return RenderedPage(reply=made)
+    if not isinstance(made, Template):
+        raise UsageError(f"page {endpoint.name} of {part.name} returns a Template or a Reply")
+    return RenderedPage(await run_in_threadpool(_fill, part, page, made, visitor))
+
+
+def _fill(part: Part, page: PartPage, made: Template, visitor: Visitor) -> str:
+    shown = page_values(part.app, visitor)
+    shown |= {"part_page": page, "part": part.name, "root": f"{visitor.base}/{part.name}"}
+    shown |= {"title": page.title, "person": visitor.person}
+    try:
+        template = templates_of(str(part.templates)).get_template(made.name)
+    except TemplateNotFound as error:
+        message = f"there is no template {error.name} in {part.templates}"
+        raise UsageError(message) from error
+    return template.render({**shown, **made.values})
+
+
+def visitor_of(visit: Visit) -> Visitor:
+    """The visitor behind a request."""
+    return Visitor(
+        who=visit.who,
+        person=visit.person,
+        base=visit.base,
+        here=visit.here,
+        theme=visit.theme,
+        zone=visit.zone,
+        utc=visit.utc,
+        keys_off=visit.keys_off,
+        said=visit.said,
+    )
+
+
+def answer_page(part: Part, page: PartPage) -> Callable[[Visit], Awaitable[Response]]:
+    """The handler for requests to a page."""
+
+    async def answer(visit: Visit) -> Response:
+        params, query = visit.request.path_params, visit.request.query_params.multi_items()
+        made = await render_page(part, page, params, query, visitor_of(visit))
+        return answer_reply(made.reply) if made.reply is not None else HTMLResponse(made.html)
+
+    return answer
+
+
+# --- regions
+
+
+_VOID = {
+    "area",
+    "base",
+    "br",
+    "col",
+    "embed",
+    "hr",
+    "img",
+    "input",
+    "link",
+    "meta",
+    "source",
+    "wbr",
+}
+
+
+class _Elements(HTMLParser):
+    """Cuts the elements of some ids out of a page, as they are written."""
+
+    def __init__(self, html: str, wanted: frozenset[str]) -> None:
+        super().__init__(convert_charrefs=False)
+        self.found: dict[str, str] = {}
+        self._html = html
+        self._wanted = wanted
+        self._starts = [0]
+        for line in html.split("\n"):
+            self._starts.append(self._starts[-1] + len(line) + 1)
+        self._open: list[tuple[str, str | None, int]] = []
+        self.feed(html)
+        self.close()
+
+    def _place(self) -> int:
+        line, column = self.getpos()
+        return self._starts[line - 1] + column
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in _VOID:
+            named = dict(attrs).get("id")
+            self._open.append((tag, named if named in self._wanted else None, self._place()))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """An element without content."""
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in {opened for opened, _, _ in self._open}:
+            return
+        # What was left open inside ends with it.
+        opened, named, start = self._open.pop()
+        while opened != tag:
+            opened, named, start = self._open.pop()
+        if named is not None:
+            end = self._html.index(">", self._place()) + 1
+            self.found.setdefault(named, self._html[start:end])
+
+
+def regions_of(page: PartPage, html: str) -> dict[str, str]:
+    """The page's regions by their ids, each as the whole element; one that is not there is left out."""
+    return _Elements(html, frozenset(page.regions)).found

@@ -1,0 +1,143 @@
+"""All addresses of an App's parts as routes, checked against each other and against our own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from duework.errors import Error, UsageError
+from duework.face import PartAction, PartPage, PartRoute
+from duework.part import Part
+from duework.web.parts.actions import answer_action
+from duework.web.parts.bodies import BadRequest
+from duework.web.parts.pages import answer_page
+from duework.web.parts.problems import LOG, answer_problem
+from duework.web.parts.routes import enter_route, scope_of
+from duework.web.visits import OPEN, Handler, Visit, problem
+
+if TYPE_CHECKING:
+    from duework.app import App
+
+MakeRoute = Callable[..., Route]
+
+
+def part_routes(app: App, door: MakeRoute, own: Iterable[str]) -> list[Route]:
+    """Routes for the faces of all parts; `own` are the addresses of the shell itself."""
+    taken = {re.split(r"[/{]", path[1:])[0] for path in own} - {""}
+    made: dict[tuple[str, str], Route] = {}
+    for part in app.parts:
+        _check_names(part, taken)
+        for route in _routes(app, part, door):
+            for method in sorted((route.methods or set()) - {"HEAD"}):
+                key = (method, _shape(route.path))
+                if key in made:
+                    raise UsageError(f"two parts answer to {method} {route.path}")
+                made[key] = route
+    # What is written out goes before what has parameters.
+    found = sorted(made.values(), key=lambda route: _specific(route.path))
+    by_path = {_shape(route.path): route for route in reversed(found)}
+    return [*found, *(_wrong_method(route, found) for route in by_path.values())]
+
+
+def _check_names(part: Part, taken: set[str]) -> None:
+    if (part.pages or part.actions) and part.name in taken:
+        raise UsageError(
+            f"the pages of part {part.name} would stand at /{part.name}, which is ours"
+        )
+    for each in part.routes:
+        first = re.split(r"[/{]", each.endpoint.path[1:])[0]
+        if first in taken or first == "":
+            raise UsageError(f"the route {each.endpoint.path} of {part.name} stands where ours do")
+    if part.pages and not part.templates.is_dir():
+        raise UsageError(f"part {part.name} has pages: its templates go to {part.templates}")
+
+
+def _routes(app: App, part: Part, door: MakeRoute) -> Iterable[Route]:
+    for route in part.routes:
+        for method in route.methods:
+            yield _program_route(app, part, route, method)
+    for page in part.pages:
+        handler = _guarded(answer_page(part, page))
+        for path in (f"/{part.name}{page.endpoint.path}", *_bare(part, page)):
+            yield door(path, handler, _needs(page, "read"), ("GET",))
+    for action in part.actions:
+        handler = _guarded(answer_action(part, action))
+        path = f"/{part.name}{action.endpoint.path}"
+        yield door(path, handler, _needs(action, "operate"), ("POST",))
+
+
+def _bare(part: Part, page: PartPage) -> list[str]:
+    """`/streaks` is `/streaks/`."""
+    return [f"/{part.name}"] if page.endpoint.path == "/" else []
+
+
+def _needs(face: PartPage | PartAction, scope: str) -> str:
+    return OPEN if face.auth == "public" else scope
+
+
+def _program_route(app: App, part: Part, route: PartRoute, method: str) -> Route:
+    path = route.endpoint.path
+    made = Route(path, enter_route(app, part, route), methods=[method], name=f"{method} {path}")
+    # For the test that goes through all doors.
+    made.needs = scope_of(method) if route.auth == "token" else route.auth  # type: ignore[attr-defined]
+    made.part_route = route  # type: ignore[attr-defined]
+    return made
+
+
+def _guarded(handler: Any) -> Handler:
+    """A page of a part that fails is a page that says so, and an entry in the log."""
+
+    async def answer(visit: Visit) -> Response:
+        try:
+            made: Response = await handler(visit)
+        except Error:
+            raise
+        except BadRequest as error:
+            return problem(visit, error.status, error.detail)
+        except Exception as error:
+            if type(error).__module__.startswith("starlette."):
+                raise
+            LOG.exception("the page %s failed", visit.here)
+            return problem(visit, 500, "Something went wrong here; it is in the log.")
+        return made
+
+    return answer
+
+
+def _shape(path: str) -> str:
+    """Two paths of one shape match the same addresses."""
+    return re.sub(r"\{[^}]*\}", "{}", path)
+
+
+def _specific(path: str) -> list[tuple[int, str]]:
+    return [(1 + (":path" in each) if "{" in each else 0, each) for each in path.split("/")]
+
+
+def _wrong_method(route: Route, found: Iterable[Route]) -> Route:
+    """After all others: an address that is there, asked in a way that it does not answer to."""
+    shape = _shape(route.path)
+    allowed = {m for each in found if _shape(each.path) == shape for m in each.methods or ()}
+    declared = getattr(route, "part_route", None)
+
+    made = Route(route.path, _WrongMethod(declared, sorted(allowed)), name=f"other {route.path}")
+    made.needs = None  # type: ignore[attr-defined]
+    return made
+
+
+class _WrongMethod:
+    """Answers 405 to whatever is asked."""
+
+    def __init__(self, route: PartRoute | None, allowed: list[str]) -> None:
+        self._route = route
+        self._allowed = ", ".join(allowed)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        error = BadRequest(405, f"This address answers to {self._allowed}.")
+        answer = answer_problem(self._route, error)
+        answer.headers["allow"] = self._allowed
+        await answer(scope, receive, send)
