@@ -81,6 +81,8 @@ def _serve(app: App, given: dict[str, Any]) -> None:
         limit_concurrency=500,
         timeout_keep_alive=10,
         timeout_graceful_shutdown=5,
+        # Pages send nothing over their sockets.
+        ws_max_size=64 * 1024,
         server_header=False,
         proxy_headers=False,
     )

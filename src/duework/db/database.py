@@ -80,7 +80,7 @@ class Tx(Protocol):
 
     # Called once the transaction is durable; lost if the process dies before.
     after_commit: list[Callable[[], None]]
-    # Called with each statement of the kernel, while somebody wants to know what changes.
+    # Called with each statement of the kernel, while there are listeners for changes.
     note: Callable[[Statement], None] | None
 
     @property

@@ -1,11 +1,11 @@
 """What has changed, in topics: noted while a transaction writes, told after its commit to those who listen.
 
 A topic is a table's (`jobs`, or a shape's name) or one that `touch` has named. None stands for a commit
-of which no more is known than that it happened. While nobody listens, no transaction is looked at.
+of which no more is known than that it happened. Without listeners no transaction is looked at.
 
 On PostgreSQL processes tell each other by words in the channel that also rings workers: one that listens
 says so, and those that hear it let their commits name topics for a while, and ask now and then whether
-anybody is still there.
+there is still a listener.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ JOBS = frozenset({"jobs"})
 # What every word between listeners begins with; all others ring workers.
 WORD = "feed "
 ASKS, HERE, CHANGED = f"{WORD}asks", f"{WORD}here", f"{WORD}changed"
-# How often those who told of a change ask whether anybody listens, and how long they go on without answer.
+# How often those that tell of changes ask for a listener, and how long they go on without an answer.
 ASK_SECONDS, GIVE_UP_SECONDS = 60.0, 130.0
 # A notification has room for 8,000 bytes.
 WORD_BYTES = 7_000
@@ -154,7 +154,7 @@ class Feed:
         tx.after_commit.append(committed)
 
     def _rest(self) -> None:
-        """Look at no more transactions, unless somebody has come meanwhile."""
+        """Look at no more transactions, unless a listener has come meanwhile."""
         with self._lock:
             if not self._listeners and monotonic() - self._heard >= GIVE_UP_SECONDS:
                 self._writer.watch = None

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from duework.changes import ChangeStream
 from duework.errors import Error
-from duework.web.live.view import LivePage, View
+from duework.web.live.view import LivePage, LiveView
 from duework.web.live.viewer import SIGN_IN, Viewer
 from duework.web.tokens import Tokens, Who
 
@@ -32,7 +32,7 @@ class Hub:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self.views: dict[Hashable, View] = {}
+        self.views: dict[Hashable, LiveView] = {}
         self._viewers = 0
         self._tasks: list[asyncio.Task[None]] = []
         # Something has changed that may have ended a session.
@@ -54,14 +54,14 @@ class Hub:
             ]
         view = self.views.get(page.key)
         if view is None:
-            view = self.views[page.key] = View(page)
+            view = self.views[page.key] = LiveView(page)
         view.join(viewer)
         try:
             yield
         finally:
             self._leave(view, viewer)
 
-    def _leave(self, view: View, viewer: Viewer) -> None:
+    def _leave(self, view: LiveView, viewer: Viewer) -> None:
         view.viewers.discard(viewer)
         self._viewers -= 1
         if not view.viewers:
