@@ -38,6 +38,7 @@ from duework.kernel.paces.pace import Rate, Tick
 from duework.kernel.paces.quota import Quota
 from duework.kernel.retry import Exponential
 from duework.kernel.run import Run
+from duework.kernel.surroundings.resources import AsyncResource, Resource
 from duework.kernel.transaction import Transaction
 from duework.outside import http, webhooks
 from duework.part import Part
@@ -45,6 +46,7 @@ from duework.shapes.batches.handle import Batch, Progress
 from duework.shapes.chains.handle import Chain, ChainPage, ChainProgress, End, Next, Page
 from duework.shapes.deliveries.channels import Channel, Sending
 from duework.shapes.deliveries.handle import Delivery
+from duework.shapes.deliveries.send import Send
 from duework.shapes.objects.handle import DurableObject
 from duework.shapes.objects.proxy import ObjectHandle, ObjectInfo
 from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
@@ -60,6 +62,7 @@ __all__ = [
     "Adaptive",
     "Admin",
     "App",
+    "AsyncResource",
     "Attempt",
     "BadSignature",
     "Batch",
@@ -105,6 +108,7 @@ __all__ = [
     "Rate",
     "Rejected",
     "Reply",
+    "Resource",
     "Retry",
     "Run",
     "Scaled",
@@ -112,6 +116,7 @@ __all__ = [
     "SchemaMismatch",
     "Secret",
     "SecretsError",
+    "Send",
     "Sending",
     "Sent",
     "SharedSecret",

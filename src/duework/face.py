@@ -112,6 +112,7 @@ class Endpoint:
 
     @property
     def is_async(self) -> bool:
+        """Whether it runs in the event loop."""
         return inspect.iscoroutinefunction(self.function)
 
 
@@ -169,6 +170,8 @@ class DeclaresFace:
         self.routes: list[PartRoute] = []
         self.pages: list[PartPage] = []
         self.actions: list[PartAction] = []
+        # How a link to sign in reaches its person.
+        self.link_sender: Endpoint | None = None
 
     def route(
         self,
@@ -258,6 +261,22 @@ class DeclaresFace:
             return function
 
         return declare
+
+    def sign_in(self, function: F) -> F:
+        """How people get their link: a function of `email` and `url` that enqueues a mail.
+
+        With a `Transaction` as third parameter the mail and the link are one commit. It may also decide
+        that an address gets none; whoever asks is told the same.
+        """
+        endpoint = inspected(function, "/{email}/{url}")
+        if set(inspect.signature(function).parameters) - {"email", "url", endpoint.transaction}:
+            raise UsageError(f"{endpoint.name} takes email, url and perhaps a Transaction")
+        if endpoint.transaction and endpoint.is_async:
+            raise UsageError(f"{endpoint.name} takes a Transaction: write it as a plain def")
+        if self.link_sender is not None:
+            raise UsageError(f"part {self.name} has a way to send links already")
+        self.link_sender = endpoint
+        return function
 
     def _check_auth(self, auth: Auth, *, people: bool = False) -> None:
         if isinstance(auth, SharedSecret) and not people:

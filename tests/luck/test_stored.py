@@ -419,6 +419,16 @@ PLANTED = {
            values ({n}, 1, 'w', 'w', 't', '', 'done')""",
         "id = {n}",
     ),
+    "duework_person": (
+        """insert into duework_person (id, part, email, created)
+           values ({n}, 'p', 'e{n}', 1)""",
+        "id = {n}",
+    ),
+    "duework_pass": (
+        """insert into duework_pass (hash, kind, part, email, created, expires)
+           values ('h{n}', 'session', 'p', 'e', 1, {n})""",
+        "expires = {n}",
+    ),
     "duework_migration": (
         """insert into duework_migration (part, number, name, compatible)
            values ('{n}', 1, 'n', 1)""",
@@ -466,6 +476,7 @@ def test_hostile_texts_in_every_column_do_nothing(
     closed = {(f"duework_{each}", "state") for each in states}
     closed |= {("duework_schedule", each) for each in ("kind", "missed", "overlap")}
     closed |= {("duework_token", each) for each in ("kind", "scope")}
+    closed.add(("duework_pass", "kind"))
     assert set(columns(app)) - taken == closed
     left = app.read(
         "select count(*) as n from duework_job where state = 'open' and due <= :now",

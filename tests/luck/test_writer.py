@@ -2,15 +2,17 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -494,3 +496,49 @@ def test_a_signal_that_raises_around_a_block_leaves_nothing_held(
             except (KeyboardInterrupt, DatabaseError):
                 alarm_after(0)
             note.enqueue()
+
+
+@interrupted
+def test_an_error_at_any_step_into_or_out_of_a_block_leaves_nothing_held(url: str) -> None:
+    """As a signal's handler raises it: when a function begins, or when one of C's has returned."""
+
+    class Interrupted(BaseException): ...
+
+    def at(step: int) -> Callable[[FrameType, str, object], None]:
+        left = step
+
+        def profile(frame: FrameType, event: str, _: object) -> None:
+            nonlocal left
+            file = frame.f_code.co_filename.rsplit("/", 1)[-1]
+            if event in {"call", "c_return"} and file in {
+                "blocks.py",
+                "transaction.py",
+                "contextlib.py",
+            }:
+                left -= 1
+                if left < 0:
+                    sys.setprofile(None)
+                    raise Interrupted
+
+        return profile
+
+    gc.disable()
+    with closing(App(url)) as app:
+        note = app.task(name="note")(lambda: None)
+        note.enqueue()
+        ends = []
+        while len(ends) < 200 and "to the end" not in ends:
+            try:
+                sys.setprofile(at(len(ends)))
+                with app.transaction() as tx:
+                    tx.enqueue(note)
+                ends.append("to the end")
+            except Interrupted:
+                ends.append("interrupted")
+            finally:
+                sys.setprofile(None)
+            note.enqueue()
+    gc.enable()
+
+    assert len(ends) > 40
+    assert ends[-1] == "to the end"

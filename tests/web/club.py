@@ -72,7 +72,34 @@ def club() -> Part:
     more_routes(part)
     pages(part, part.__dict__["paused"])
     actions(part, part.__dict__["paused"])
+    part.__dict__["mails"] = []
+    people(part, part.__dict__["mails"])
     return part
+
+
+def people(part: Part, mails: list[tuple[str, str]]) -> None:
+    """What its people see: each their own rows, which is for the part to see to."""
+    owners = {1: "ada@club.test", 2: "bob@club.test"}
+
+    @part.sign_in
+    def send_link(email: str, url: str) -> None:
+        mails.append((email, url))
+
+    @part.page("/mine/{id}", auth="person")
+    def mine(id: int, person: Person) -> Template:  # noqa: A002
+        if owners.get(id) != person.email:
+            raise NotFound("there is no such thing of yours")
+        return Template("mine.html", id=id)
+
+    @part.action("/mine/{id}/stop", auth="person")
+    def stop(id: int, person: Person) -> str:  # noqa: A002
+        if owners.get(id) != person.email:
+            raise NotFound("there is no such thing of yours")
+        return f"{person.email} stopped {id}"
+
+    @part.route("/api/me", methods=["GET", "POST"], auth="person")
+    def me(person: Person) -> dict[str, str]:
+        return {"email": person.email}
 
 
 def routes(part: Part) -> None:

@@ -74,7 +74,11 @@ def check_door(site: Site, each: Door, path: str, who: str, token: str | None) -
     answer = site.browser().request(each.method, path, headers=headers)
     status, case = answer.status_code, (each, who, answer.status_code)
     if each.needs == "":
-        assert status in ({200} if each.method == "GET" else {401}), case
+        refused = {422} if each.path.endswith("/sign-in") else {401}
+        assert status in ({200} if each.method == "GET" else refused), case
+    elif each.needs == "person" and who == "nobody" and each.method == "GET" and not each.program:
+        assert status == 303, case
+        assert answer.headers["location"].startswith("/club/sign-in?back=")
     elif each.needs == "public":
         assert status not in {401, 403}, case
     elif each.needs not in SCOPES:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -89,3 +91,81 @@ def test_a_prefix_that_is_none_is_refused(tmp_path: Path) -> None:
     for prefix in ("ops", "/ops/", "/"):
         with pytest.raises(UsageError, match="prefix"):
             app.asgi(prefix)
+
+
+# --- beside a worker
+
+PROGRAM = """
+from duework import App
+app = App({url!r})
+
+@app.task
+def greet(name):
+    return f"hello {{name}}"
+"""
+
+
+@contextmanager
+def running(url: str, folder: Path, *more: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """`duework run --web` that is up, and the link that it printed."""
+    (folder / "program.py").write_text(PROGRAM.format(url=url))
+    words = [sys.executable, "-m", "duework", "run", "program:app", "--web", "127.0.0.1:0"]
+    words += ["--token-file", str(folder / "first.token"), "--no-view", *more]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
+        try:
+            assert process.stdout is not None
+            assert "first.token" in process.stdout.readline()
+            yield process.stdout.readline().strip().rpartition(" ")[2], process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(30)
+
+
+@pytest.mark.parametrize("more", [(), ("--processes", "2")], ids=["alone", "two"])
+def test_a_worker_serves_the_pages_too_and_one_signal_stops_both(
+    url: str, tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    with running(url, tmp_path, *more) as (link, process):
+        base = link.partition("/login")[0]
+        with _enqueued(url) as job, httpx2.Client(base_url=base) as client:
+            assert client.get("/health").json()["status"] == "ok"
+            assert job.wait("20s").state == "done"
+            entered = client.post(
+                "/login", data={"token": link.partition("code=")[2]}, headers={"origin": base}
+            )
+            assert entered.status_code == 303
+            assert "greet" in client.get(f"/jobs/{job.id}").text
+
+        process.terminate()
+        assert process.wait(30) == 0
+        assert process.stdout is not None
+        assert "login?code=" not in process.stdout.read(), "the link is printed once"
+        with pytest.raises(httpx2.ConnectError):
+            httpx2.get(f"{base}/health")
+
+
+@contextmanager
+def _enqueued(url: str) -> Iterator[Any]:
+    app = App(url)
+
+    @app.task
+    def greet(name: str) -> str:
+        return f"hello {name}"
+
+    yield greet.enqueue("ada")
+    app.close()
+
+
+def test_an_address_that_is_none_or_taken_starts_no_worker(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM.format(url=f"sqlite:///{tmp_path}/work.db"))
+    words = [sys.executable, "-m", "duework", "run", "program:app", "--web"]
+    taken = socket.create_server(("127.0.0.1", 0))
+
+    for address in ("8377", "127.0.0.1:99999", f"127.0.0.1:{taken.getsockname()[1]}"):
+        ended = subprocess.run(
+            [*words, address], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
+        )
+        assert ended.returncode == 78, ended.stderr
+        assert "HOST:PORT" in ended.stderr or "cannot listen" in ended.stderr
+    taken.close()

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from duework.cli.out import fail
 from duework.cli.supervise import Command, supervise
 from duework.cli.view import View
 from duework.observe import log
+from duework.web.server import DEFAULT, Address, beside, parse_address
 
 _PR_SET_PDEATHSIG = 1
 
@@ -35,6 +36,9 @@ class RunOptions:
     log_level: str | None
     log_format: str
     view: bool | None
+    web: str | None
+    public_names: tuple[str, ...]
+    token_file: str | None
     supervised: int | None
 
 
@@ -42,6 +46,7 @@ class RunOptions:
     epilog=examples(
         "duework run shop.work:app",
         "duework run shop.work:app --processes 4 --queues mail,default",
+        "duework run shop.work:app --web 127.0.0.1:8377",
         "DUEWORK_APP=shop.work:app duework run --log-format json",
     )
 )
@@ -63,6 +68,21 @@ class RunOptions:
     help="On stderr.",
 )
 @click.option("--view/--no-view", default=None, help="A live view [on a terminal].")
+@click.option(
+    "--web",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value=DEFAULT,
+    help=f"Serve the pages, too [at {DEFAULT}].",
+)
+@click.option(
+    "--public-name",
+    "public_names",
+    metavar="NAME",
+    multiple=True,
+    help="A name that the pages answer to besides localhost.",
+)
+@click.option("--token-file", metavar="FILE", help="Where the first token goes [beside the file].")
 @click.option("--supervised", type=int, hidden=True)
 @click.pass_context
 def run(context: click.Context, /, name: str | None, **given: Any) -> None:
@@ -72,6 +92,8 @@ def run(context: click.Context, /, name: str | None, **given: Any) -> None:
     migrates the database if need be. SIGTERM and Ctrl-C stop it: no more jobs are claimed, what runs
     may finish within the grace period, then it is handed back without burning a retry; a second
     signal hands back at once. With --processes a process that dies is replaced.
+
+    With --web it serves the pages as `duework web` does, from this process alone, and stops them last.
 
     \b
     Exit codes: 0 after SIGTERM, 130 after Ctrl-C, 69 when the database cannot be reached,
@@ -83,16 +105,30 @@ def run(context: click.Context, /, name: str | None, **given: Any) -> None:
     try:
         if not name:
             raise UsageError("say which App to work for: duework run MODULE:APP, or $DUEWORK_APP")
-        app = load(name)
-        if options.processes > 1:
-            log.configure(options.log_level or "info", options.log_format)
-            code = asyncio.run(supervise(_command(name, options), options.processes))
-        else:
-            code = asyncio.run(_work(app, options))
+        code = _run(name, load(name), options)
     except Error as error:
         as_json = options.log_format == "json"
         code = fail(error.code, str(error), exit_code(error), as_json=as_json)
     context.exit(code)
+
+
+def _run(name: str, app: App, options: RunOptions) -> int:
+    try:
+        with _pages(app, options):
+            if options.processes == 1:
+                return asyncio.run(_work(app, options))
+            log.configure(options.log_level or "info", options.log_format)
+            return asyncio.run(supervise(_command(name, options), options.processes))
+    finally:
+        app.close()
+
+
+def _pages(app: App, options: RunOptions) -> AbstractContextManager[Any]:
+    """The pages, if they were asked for, for as long as the block runs."""
+    if options.web is None:
+        return nullcontext()
+    host, port = parse_address(options.web)
+    return beside(app, Address(host, port, options.public_names, options.token_file), click.echo)
 
 
 def _command(name: str, options: RunOptions) -> Command:
@@ -135,7 +171,6 @@ async def _work(app: App, options: RunOptions) -> int:
     finally:
         if view is not None:
             await view.stop()
-        await asyncio.to_thread(app.close)
     return RECYCLED if recycled and recycled() and not signals.count else signals.exit_code
 
 

@@ -80,7 +80,7 @@ class Tx(Protocol):
 
     # Called once the transaction is durable; lost if the process dies before.
     after_commit: list[Callable[[], None]]
-    # Called with each statement of the kernel, while there are listeners for changes.
+    # Called with each statement of the kernel, while a listener wants to know what changes.
     note: Callable[[Statement], None] | None
 
     @property

@@ -1,7 +1,7 @@
 """What has changed, in topics: noted while a transaction writes, told after its commit to those who listen.
 
 A topic is a table's (`jobs`, or a shape's name) or one that `touch` has named. None stands for a commit
-of which no more is known than that it happened. Without listeners no transaction is looked at.
+of which no more is known than that it happened. Without a listener, no transaction is looked at.
 
 On PostgreSQL processes tell each other by words in the channel that also rings workers: one that listens
 says so, and those that hear it let their commits name topics for a while, and ask now and then whether
@@ -45,6 +45,7 @@ OF_TABLE = {
     "duework_object_page": "objects",
     "duework_pace": "paces",
     "duework_token": "tokens",
+    "duework_pass": "tokens",
 }
 JOBS = frozenset({"jobs"})
 # What every word between listeners begins with; all others ring workers.

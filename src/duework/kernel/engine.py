@@ -22,11 +22,12 @@ from duework.kernel.batches import verbs as batches
 from duework.kernel.changes import JOBS, Feed, Touched
 from duework.kernel.clock_watch import ClockWatch, Reading, reading
 from duework.kernel.facts import ClockStepped, Fact
-from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewBatch, NewJob
+from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewBatch, NewJob, NewMembers
 from duework.kernel.lanes import Lanes
 from duework.kernel.paces import admission
 from duework.kernel.paces.admission import AddressedReport, Change
 from duework.kernel.pruning import Pruning
+from duework.kernel.surroundings.resources import Resources
 from duework.kernel.tasks import Registry, Writes
 
 logger = logging.getLogger("duework")
@@ -108,6 +109,7 @@ class Engine:
         self.reactor: Callable[[Tx, LockedJob, Ending], None] | None = None
         # Opens a secret for `run.secret`; set by the app.
         self.open_secret: Callable[[str], str] | None = None
+        self.resources = Resources()
         registry.on_report = self._reported
         registry.writes["batch"] = Writes(NewBatch, self.batch)
         registry.writes["touch"] = Writes(Touched, self.feed.touch)
@@ -159,6 +161,13 @@ class Engine:
         answers = batches.create(tx, new, ids=self.ids, lanes=self.lanes, now=self.clock.now())
         self.ring_after(tx)
         return answers
+
+    def add_members(self, tx: Tx, new: list[NewMembers]) -> Sequence[int]:
+        now, counts = self.clock.now(), list[int]()
+        for each in new:
+            counts.append(batches.add(tx, each, ids=self.ids, lanes=self.lanes, now=now))
+        self.ring_after(tx)
+        return counts
 
     def cancel_members(self, tx: Tx, task: str, members: list[int], why: str) -> list[str]:
         """End members of a batch; quicker without reactions to that."""

@@ -7,15 +7,18 @@ and so does a lost lease. Reads do not see this run's own writes.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, overload
 
 from duework.db.database import Tx
 from duework.errors import UsageError
 from duework.kernel.changes import touched
 from duework.kernel.error_text import hide
 from duework.kernel.job import Claimed, Effect, NewJob
+from duework.kernel.surroundings.resources import AsyncResource, Resource
+
+T = TypeVar("T")
 
 # Keys of jobs that a schedule made: with its key and its slot.
 SCHEDULED = "schedule:"
@@ -29,6 +32,8 @@ class Host(Protocol):
     def read(self, sql: str, values: Mapping[str, Any]) -> list[Any]: ...
 
     def secret(self, name: str) -> str: ...
+
+    def resource(self, resource: Any) -> Any: ...
 
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None: ...
 
@@ -112,6 +117,16 @@ class Run:
         value = self._host.secret(name)
         hide(value)
         return value
+
+    @overload
+    def resource(self, resource: AsyncResource[T], /) -> Awaitable[T]: ...
+
+    @overload
+    def resource(self, resource: Resource[T], /) -> T: ...
+
+    def resource(self, resource: Any, /) -> Any:
+        """What an `@app.resource` yields, opened at its first use; of an async one: `await` it."""
+        return self._host.resource(resource)
 
     def write(
         self, sql: str, /, rows: Sequence[Mapping[str, Any]] | None = None, **values: Any

@@ -78,7 +78,11 @@ class Transaction:
 
 
 class Block:
-    """What `app.transaction()` gives: a transaction for a block of the user's code."""
+    """What `app.transaction()` gives: a transaction for a block of the user's code.
+
+    What it has entered does not refer to it: where a signal's handler raises at the door, nothing but the
+    error keeps the transaction, which is undone with it.
+    """
 
     def __init__(self, url: str, engine: Callable[[], Engine]) -> None:
         self._url = url
@@ -87,7 +91,7 @@ class Block:
         self._async_with: AbstractAsyncContextManager[Transaction]
 
     def __enter__(self) -> Transaction:
-        entered = self._in_thread()
+        entered = _in_thread(self._url, self._engine)
         tx = entered.__enter__()
         self._with = entered
         return tx
@@ -101,7 +105,7 @@ class Block:
         return self._with.__exit__(kind, error, trace)
 
     async def __aenter__(self) -> Transaction:
-        entered = self._in_loop()
+        entered = _in_loop(self._url, self._engine)
         tx = await entered.__aenter__()
         self._async_with = entered
         return tx
@@ -114,36 +118,39 @@ class Block:
     ) -> bool | None:
         return await self._async_with.__aexit__(kind, error, trace)
 
-    @contextlib.contextmanager
-    def _opened(self) -> Iterator[Transaction]:
-        engine = self._engine()
-        with engine.database.transaction() as tx:
-            if engine.writer.watch is not None:
-                engine.writer.watch(tx)
-            yield Transaction(tx, engine)
 
-    @contextlib.contextmanager
-    def _in_thread(self) -> Iterator[Transaction]:
-        refuse_second(self._url)
-        with self._opened() as tx, block(self._url):
-            yield tx
+@contextlib.contextmanager
+def _opened(engine: Callable[[], Engine]) -> Iterator[Transaction]:
+    opened = engine()
+    with opened.database.transaction() as tx:
+        if opened.writer.watch is not None:
+            opened.writer.watch(tx)
+        yield Transaction(tx, opened)
 
-    @contextlib.asynccontextmanager
-    async def _in_loop(self) -> AsyncIterator[Transaction]:
-        """Its statements run in the loop; what may wait, for the lock or for the disk, does not."""
-        opened, tx = self._opened(), None
-        async with turn(self._url) as mine:
-            try:
-                # Before it begins: a caller that waited for it in this thread would keep it from ending.
-                with block(self._url):
-                    tx = await mine.run(opened.__enter__)
-                    yield tx
-            except BaseException as error:
-                undo = partial(opened.__exit__, type(error), error, error.__traceback__)
-                if tx is None or isinstance(error, GeneratorExit):
-                    # Cancelled, perhaps while it waits for the lock: its caller need not wait for that.
-                    mine.leave(undo)
-                else:
-                    await mine.run(undo)
-                raise
-            await mine.run(partial(opened.__exit__, None, None, None))
+
+@contextlib.contextmanager
+def _in_thread(url: str, engine: Callable[[], Engine]) -> Iterator[Transaction]:
+    refuse_second(url)
+    with _opened(engine) as tx, block(url):
+        yield tx
+
+
+@contextlib.asynccontextmanager
+async def _in_loop(url: str, engine: Callable[[], Engine]) -> AsyncIterator[Transaction]:
+    """Its statements run in the loop; what may wait, for the lock or for the disk, does not."""
+    opened, tx = _opened(engine), None
+    async with turn(url) as mine:
+        try:
+            # Before it begins: a caller that waited for it in this thread would keep it from ending.
+            with block(url):
+                tx = await mine.run(opened.__enter__)
+                yield tx
+        except BaseException as error:
+            undo = partial(opened.__exit__, type(error), error, error.__traceback__)
+            if tx is None or isinstance(error, GeneratorExit):
+                # Cancelled, perhaps while it waits for the lock: its caller need not wait for that.
+                mine.leave(undo)
+            else:
+                await mine.run(undo)
+            raise
+        await mine.run(partial(opened.__exit__, None, None, None))

@@ -129,7 +129,11 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
         "said": visit.said,
         "who": who,
         "signed_in": who is not None,
-        "form_key": visit.who.form_key if visit.who else "",
+        "form_key": visit.form_key,
+        "sign_in": visit.sign_in,
+        "person": visit.person,
+        # Of a page for the people of a part: its title, in a shell of its own.
+        "people_shell": "",
         "can": lambda scope: who is not None and who.may(scope),
         "database": "PostgreSQL" if app.url.startswith("postgres") else "SQLite",
         "static": lambda name: f"{base}/static/{served[name]}",

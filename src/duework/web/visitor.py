@@ -15,6 +15,10 @@ class Visitor:
 
     who: Who | None = None
     person: Person | None = None
+    # What forms of this session carry.
+    form_key: str = ""
+    # Where whoever is not known signs in, below `base`.
+    sign_in: str = "/login"
     # What our own addresses start with, and the page below it, with its query.
     base: str = ""
     here: str = "/"

@@ -27,12 +27,15 @@ from duework.errors import Conflict, DatabaseError, NotFound, UsageError
 from duework.face import Person
 from duework.web.filters import zone_of
 from duework.web.shield import LOOPBACK, name_of
-from duework.web.tokens import Tokens, Who, same
+from duework.web.tokens import Tokens, Who, hashed, same
 
 if TYPE_CHECKING:
     from duework.app import App
+    from duework.part import Part
 
 OPEN = ""
+# What a page for the people of a part needs: a session of that part, and no token.
+PERSON = "person"
 BODY = 64 * 1024
 FIELDS = 300
 SAFE = frozenset({"GET", "HEAD"})
@@ -57,6 +60,9 @@ class Visit:
     rows: tuple[int, ...] | None = None
     # In how many seconds the page looks different though nothing has changed; set by the page.
     again: float | None = None
+    # The part whose page it is, and the person's session there.
+    part: Part | None = None
+    person_session: str = ""
     form: list[tuple[str, str]] = field(default_factory=list)
     render: Callable[..., Response] = field(default=lambda **_: Response())
 
@@ -134,6 +140,20 @@ class Visit:
         return (kind, words) if kind in {"ok", "bad"} and words else None
 
     @property
+    def form_key(self) -> str:
+        """What a form of this session carries; empty without one."""
+        if self.person is not None:
+            return hashed(f"form {self.person_session}")
+        return self.who.form_key if self.who is not None else ""
+
+    @property
+    def sign_in(self) -> str:
+        """Where whoever is not known signs in, below `base`; for a person the part's first page."""
+        if self.part is not None and self.person is not None:
+            return f"/{self.part.name}/"
+        return f"/{self.part.name}/sign-in" if self.part is not None else "/login"
+
+    @property
     def secure(self) -> bool:
         return name_of(self.request.headers.get("host", "")) not in LOOPBACK
 
@@ -156,14 +176,24 @@ def cookie_name(visit: Visit) -> str:
     return "__Host-duework" if visit.secure else "duework"
 
 
+def person_cookie(visit: Visit) -> str:
+    assert visit.part is not None
+    name = visit.part.name.replace(":", ".")
+    return f"{cookie_name(visit)}-{name}"
+
+
 def door(app: App, render: Callable[..., Response]) -> Callable[..., Route]:
     """What makes routes: `route("/jobs", jobs, "read")`."""
 
     def route(
-        path: str, handler: Handler, scope: str, methods: tuple[str, ...] = ("GET",)
+        path: str,
+        handler: Handler,
+        scope: str,
+        methods: tuple[str, ...] = ("GET",),
+        part: Part | None = None,
     ) -> Route:
         async def enter(request: Request) -> Response:
-            visit = Visit(app, request, None, render=render)
+            visit = Visit(app, request, None, part=part, render=render)
             try:
                 return await _enter(visit, handler, scope)
             except HTTPException as error:
@@ -189,19 +219,16 @@ async def _enter(visit: Visit, handler: Handler, scope: str) -> Response:
     request = visit.request
     if request.method not in SAFE:
         visit.form = await _form(request)
-    await run_in_threadpool(recognise, visit)
+    await run_in_threadpool(recognise_person if scope == PERSON else recognise, visit)
     if request.method not in SAFE:
-        _check_origin(visit, has_session=scope != OPEN)
-    if scope != OPEN and visit.who is None:
-        if (
-            request.method == "GET"
-            and not visit.wants_json
-            and "authorization" not in request.headers
-        ):
-            return RedirectResponse(f"{visit.base}/login?back={quote(visit.here)}", 303)
+        check_site(visit)
+        _check_form(visit, has_session=scope != OPEN)
+    if scope != OPEN and visit.who is None and visit.person is None:
+        if request.method == "GET" and not visit.by_program:
+            return RedirectResponse(f"{visit.base}{visit.sign_in}?back={quote(visit.here)}", 303)
         words = {"": "Sign in first."}.get(visit.refused, f"That token is {visit.refused}.")
         raise HTTPException(401, words)
-    if scope != OPEN and visit.who is not None and not visit.who.may(scope):
+    if scope not in {OPEN, PERSON} and visit.who is not None and not visit.who.may(scope):
         words = f"This needs the scope {scope}; {visit.who.name} has {visit.who.scope}."
         raise HTTPException(403, words)
     if inspect.iscoroutinefunction(handler):
@@ -249,7 +276,16 @@ def recognise(visit: Visit) -> None:
         visit.refused = found
 
 
-def _check_origin(visit: Visit, *, has_session: bool) -> None:
+def recognise_person(visit: Visit) -> None:
+    """Who of the part's own people it is; an operator is nobody here."""
+    assert visit.part is not None
+    session = visit.request.cookies.get(person_cookie(visit))
+    if session and "authorization" not in visit.request.headers:
+        visit.person = visit.part.people.who(session)
+        visit.person_session = session
+
+
+def check_site(visit: Visit) -> None:
     """Refuse what another site lets a browser send; a program with a token is no browser."""
     headers = visit.request.headers
     if "authorization" in headers:
@@ -261,8 +297,14 @@ def _check_origin(visit: Visit, *, has_session: bool) -> None:
         ours = origin is not None and same_host(origin, headers.get("host", ""))
     if not ours:
         raise HTTPException(403, "This was sent from a page of another site.")
-    known = visit.who is not None and same(visit.sent("form"), visit.who.form_key)
-    if has_session and visit.who is not None and not known:
+
+
+def _check_form(visit: Visit, *, has_session: bool) -> None:
+    """Refuse a form that no page of this session has made."""
+    key = visit.form_key
+    if not has_session or not key or "authorization" in visit.request.headers:
+        return
+    if not same(visit.sent("form"), key):
         raise HTTPException(403, "This form is of another session: reload the page and try again.")
 
 

@@ -57,7 +57,7 @@ class Hold:
 # What this thread or task is inside of: `app.transaction()`, or a verb.
 holding: ContextVar[Hold | None] = ContextVar("duework_holding", default=None)
 # The blocks of `app.transaction()` that are open in this process.
-_blocks: list[Hold] = []
+_blocks: set[Hold] = set()
 
 
 def inside(url: str | None = None) -> bool:
@@ -71,7 +71,7 @@ def beside(url: str) -> bool:
     if not _blocks:
         return False
     here = threading.get_ident()
-    return any(hold.thread == here and hold.url == url for hold in _blocks.copy())
+    return any(hold.thread == here and hold.on(url) for hold in _blocks.copy())
 
 
 @contextlib.contextmanager
@@ -92,11 +92,11 @@ def block(url: str) -> Iterator[None]:
     """The same for a block of the user's, which the thread knows of as well."""
     with inside_transaction(url) as hold:
         try:
-            _blocks.append(hold)
+            _blocks.add(hold)
             yield
         finally:
-            with contextlib.suppress(ValueError):
-                _blocks.remove(hold)
+            # One step: a signal's handler may raise before it has done anything, or afterwards.
+            _blocks.discard(hold)
 
 
 def refuse_second(url: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
@@ -16,7 +16,6 @@ from duework.changes import ChangeStream
 from duework.errors import Error
 from duework.web.live.view import LivePage, LiveView
 from duework.web.live.viewer import SIGN_IN, Viewer
-from duework.web.tokens import Tokens, Who
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -89,14 +88,14 @@ class Hub:
                 await asyncio.wait_for(self._doubt.wait(), SESSIONS_AT_LEAST_SECONDS)
             self._doubt.clear()
             viewers = [viewer for view in self.views.values() for viewer in view.viewers]
-            sessions = {viewer.session for viewer in viewers if viewer.session}
+            sessions = {viewer.session: viewer.is_open for viewer in viewers if viewer.session}
             with contextlib.suppress(Error):
-                ended = await run_in_threadpool(self._ended, sessions)
+                ended = await run_in_threadpool(_ended, sessions)
                 for viewer in viewers:
                     if viewer.session in ended:
                         viewer.end(SIGN_IN)
             await asyncio.sleep(SESSIONS_SECONDS)
 
-    def _ended(self, sessions: set[str]) -> set[str]:
-        tokens = Tokens(self._app)
-        return {each for each in sessions if not isinstance(tokens.who(each, "session"), Who)}
+
+def _ended(sessions: Mapping[str, Callable[[], bool]]) -> set[str]:
+    return {session for session, is_open in sessions.items() if not is_open()}

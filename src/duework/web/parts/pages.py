@@ -61,9 +61,11 @@ async def render_page(
 def _fill(part: Part, page: PartPage, made: Template, visitor: Visitor) -> str:
     shown = page_values(part.app, visitor)
     shown |= {"part_page": page, "part": part.name, "root": f"{visitor.base}/{part.name}"}
-    shown |= {"title": page.title, "person": visitor.person}
+    shown["title"] = page.title
     if page.live:
         shown["live"] = live_address(visitor.base, visitor.here)
+    if page.auth != "token" and visitor.who is None:
+        shown["people_shell"] = part_title(part)
     try:
         template = templates_of(str(part.templates)).get_template(made.name)
     except TemplateNotFound as error:
@@ -72,11 +74,19 @@ def _fill(part: Part, page: PartPage, made: Template, visitor: Visitor) -> str:
     return template.render({**shown, **made.values})
 
 
+def part_title(part: Part) -> str:
+    """What a part is called on pages for people."""
+    titles = [page.title for page in part.pages if page.endpoint.path == "/"]
+    return titles[0] if titles else part.name.capitalize()
+
+
 def visitor_of(visit: Visit) -> Visitor:
     """The visitor behind a request."""
     return Visitor(
         who=visit.who,
         person=visit.person,
+        form_key=visit.form_key,
+        sign_in=visit.sign_in,
         base=visit.base,
         here=visit.here,
         theme=visit.theme,

@@ -18,7 +18,7 @@ from duework.web.parts.bodies import BadRequest, bounded, from_fields, path_valu
 from duework.web.parts.calls import call
 from duework.web.parts.problems import answer_problem, answer_reply
 from duework.web.tokens import same
-from duework.web.visits import SAFE, Visit, recognise
+from duework.web.visits import SAFE, Visit, check_site, recognise, recognise_person
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -74,6 +74,8 @@ async def _admit(app: App, part: Part, route: PartRoute, request: Request) -> Pe
     if auth == "token":
         await run_in_threadpool(_check_token, app, request)
         return None
+    if auth == "person":
+        return await run_in_threadpool(_check_person, app, part, request)
     if callable(auth):
         ask: Callable[[Request], Any] = auth
         is_async = inspect.iscoroutinefunction(ask)
@@ -97,6 +99,17 @@ def _check_secret(part: Part, auth: SharedSecret, request: Request) -> None:
     # Without a secret nobody has it.
     if not (wanted and len(sent) == 1 and same(sent[0], wanted)):
         raise BadRequest(401, f"{auth.header} does not have the secret.")
+
+
+def _check_person(app: App, part: Part, request: Request) -> Person:
+    """A person's session; what acts must come from a page of ours."""
+    visit = Visit(app, request, None, part=part)
+    recognise_person(visit)
+    if visit.person is None:
+        raise BadRequest(401, "Sign in first.")
+    if request.method not in SAFE:
+        check_site(visit)
+    return visit.person
 
 
 def _check_token(app: App, request: Request) -> None:

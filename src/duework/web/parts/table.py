@@ -18,7 +18,8 @@ from duework.web.parts.bodies import BadRequest
 from duework.web.parts.pages import answer_page
 from duework.web.parts.problems import LOG, answer_problem
 from duework.web.parts.routes import enter_route, scope_of
-from duework.web.visits import OPEN, Handler, Visit, problem
+from duework.web.parts.sign_in import sign_in_routes
+from duework.web.visits import OPEN, PERSON, Handler, Visit, problem
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -53,6 +54,12 @@ def _check_names(part: Part, taken: set[str]) -> None:
         first = re.split(r"[/{]", each.endpoint.path[1:])[0]
         if first in taken or first == "":
             raise UsageError(f"the route {each.endpoint.path} of {part.name} stands where ours do")
+    kinds = [page.auth for page in part.pages] + [action.auth for action in part.actions]
+    kinds += [str(route.auth) for route in part.routes]
+    if "person" in kinds and part.link_sender is None:
+        raise UsageError(
+            f"part {part.name} serves people: say how their link is sent, @part.sign_in"
+        )
     if part.pages and not part.templates.is_dir():
         raise UsageError(f"part {part.name} has pages: its templates go to {part.templates}")
 
@@ -64,14 +71,16 @@ def _routes(app: App, part: Part, door: MakeRoute) -> Iterable[Route]:
     for page in part.pages:
         handler = _guarded(answer_page(part, page))
         for path in (f"/{part.name}{page.endpoint.path}", *_bare(part, page)):
-            made = door(path, handler, _needs(page, "read"), ("GET",))
+            made = door(path, handler, _needs(page, "read"), ("GET",), _of_people(page, part))
             # For those who render it again.
             made.page = (part, page)  # type: ignore[attr-defined]
             yield made
     for action in part.actions:
         handler = _guarded(answer_action(part, action))
         path = f"/{part.name}{action.endpoint.path}"
-        yield door(path, handler, _needs(action, "operate"), ("POST",))
+        yield door(path, handler, _needs(action, "operate"), ("POST",), _of_people(action, part))
+    if part.link_sender is not None:
+        yield from sign_in_routes(part, door)
 
 
 def _bare(part: Part, page: PartPage) -> list[str]:
@@ -80,7 +89,12 @@ def _bare(part: Part, page: PartPage) -> list[str]:
 
 
 def _needs(face: PartPage | PartAction, scope: str) -> str:
-    return OPEN if face.auth == "public" else scope
+    return {"public": OPEN, "person": PERSON}.get(face.auth, scope)
+
+
+def _of_people(face: PartPage | PartAction, part: Part) -> Part | None:
+    """The part, where its people sign in: an operator's page leads to the operators' door."""
+    return part if face.auth == "person" else None
 
 
 def _program_route(app: App, part: Part, route: PartRoute, method: str) -> Route:

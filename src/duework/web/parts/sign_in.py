@@ -1,0 +1,121 @@
+"""How the people of a part come in: a form for their address, a mailed link, a session, a way out.
+
+Whoever asks is told the same, whether the address is known or not. A link does nothing by itself, so that a
+mail program that looks at it does not use it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import Route
+
+from duework.errors import UsageError
+from duework.kernel.transaction import Transaction
+from duework.part import Part
+from duework.people import SESSION_MS, clean_email
+from duework.web.parts.calls import call
+from duework.web.parts.pages import part_title
+from duework.web.visits import OPEN, PERSON, Visit, is_ours, person_cookie
+
+
+def sign_in_routes(part: Part, door: Callable[..., Route]) -> Iterable[Route]:
+    """The five addresses."""
+    root = f"/{part.name}"
+
+    def ask(visit: Visit) -> Response:
+        return _page(visit, part)
+
+    async def send(visit: Visit) -> Response:
+        return await _send(visit, part)
+
+    def look(visit: Visit) -> Response:
+        return _page(visit, part, code=visit.asked("code"))
+
+    def enter(visit: Visit) -> Response:
+        return _enter(visit, part)
+
+    def leave(visit: Visit) -> Response:
+        part.people.leave(visit.person_session)
+        answer = visit.redirect(f"{visit.base}{root}/sign-in")
+        answer.delete_cookie(
+            person_cookie(visit), httponly=True, secure=visit.secure, samesite="lax"
+        )
+        return answer
+
+    yield door(f"{root}/sign-in", ask, OPEN, ("GET",), part)
+    yield door(f"{root}/sign-in", send, OPEN, ("POST",), part)
+    yield door(f"{root}/enter", look, OPEN, ("GET",), part)
+    yield door(f"{root}/enter", enter, OPEN, ("POST",), part)
+    yield door(f"{root}/sign-out", leave, PERSON, ("POST",), part)
+
+
+def _page(visit: Visit, part: Part, status: int = 200, **values: Any) -> Response:
+    root = f"{visit.base}/{part.name}"
+    shown = {"code": "", "words": "", "sent": "", "back": visit.back(_home(part)), **values}
+    shown["back"] = shown["back"].removeprefix(visit.base)
+    title = part_title(part)
+    return visit.render(visit, "sign_in.html", status=status, root=root, heading=title, **shown)
+
+
+def _home(part: Part) -> str:
+    return f"/{part.name}/"
+
+
+async def _send(visit: Visit, part: Part) -> Response:
+    """Write a link and hand it to the part: both in one commit if the part takes a transaction."""
+    try:
+        email = clean_email(visit.sent("email"))
+    except UsageError as error:
+        return _page(visit, part, 422, words=str(error))
+    sender = part.link_sender
+    assert sender is not None
+    if sender.transaction is not None:
+        await run_in_threadpool(_send_within, visit, part, email)
+    else:
+        code = await run_in_threadpool(part.people.link, email)
+        if code is not None:
+            await call(part.app, sender, {"email": email, "url": _url(visit, part, code)})
+    return _page(visit, part, sent=email)
+
+
+def _send_within(visit: Visit, part: Part, email: str) -> None:
+    sender = part.link_sender
+    assert sender is not None
+    assert sender.transaction is not None
+    with part.app.transaction() as tx:
+        if (code := part.people.link_within(tx, email)) is not None:
+            sender.function(**_sent(sender.transaction, tx, email, _url(visit, part, code)))
+
+
+def _sent(name: str, tx: Transaction, email: str, url: str) -> dict[str, Any]:
+    return {"email": email, "url": url, name: tx}
+
+
+def _url(visit: Visit, part: Part, code: str) -> str:
+    """The link in full; the host is one that this server answers to."""
+    host = visit.request.headers["host"]
+    scheme = "https" if visit.secure else "http"
+    back = visit.sent("back")
+    more = f"&back={quote(back, safe='')}" if is_ours(back) else ""
+    return f"{scheme}://{host}{visit.base}/{part.name}/enter?code={code}{more}"
+
+
+def _enter(visit: Visit, part: Part) -> Response:
+    session = part.people.enter(visit.sent("code"))
+    if session is None:
+        words = "This link was used already, or is too old. Ask for a new one."
+        return _page(visit, part, 401, words=words)
+    answer = visit.redirect(visit.back(_home(part)))
+    answer.set_cookie(
+        *(person_cookie(visit), session),
+        max_age=SESSION_MS // 1000,
+        httponly=True,
+        secure=visit.secure,
+        samesite="lax",
+    )
+    return answer
