@@ -155,10 +155,15 @@ async def activities(
     version = page.run.read("select sync_version from strides_athlete where id = :id", id=athlete)
     if not version:
         return Cancel("the athlete is gone")
+    # Nothing yet; what is not used of what the page took is given back, however it ends.
+    page.run.spent(QUOTA, 0)
     try:
         reader = await _reader(page, athlete)
-        place = await _place(page, reader, athlete, kind, before)
-        walked = await walk(reader, place, after)
+        try:
+            place = await _place(page, reader, athlete, kind, before)
+            walked = await walk(reader, place, after)
+        finally:
+            page.run.spent(QUOTA, CALLS - reader.left)
         _check_whole(page, walked)
     except AccessLost as lost:
         await athletes.lose_access(athlete, str(lost))
