@@ -15,7 +15,7 @@ from typing import Any
 from duework import App
 from systems import mailroom, reminders, streaks
 from systems.demo.receivers import Receivers
-from systems.strides import demo as strides
+from systems.strides import promises as strides
 
 OVER = {"sent", "failed", "unsure", "cancelled"}
 

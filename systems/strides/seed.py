@@ -25,6 +25,12 @@ def seed(app: App, athletes: int = 3, first: int = FIRST) -> list[str]:
     return [asyncio.run(_connect(id_)) for id_ in wanted]
 
 
+def reconnect(app: App) -> list[str]:
+    """Let everybody consent again: a twin that was started anew knows nobody's tokens."""
+    known = [row.id for row in app.read("select id from strides_athlete order by id")]
+    return [asyncio.run(_connect(id_)) for id_ in known]
+
+
 async def _connect(athlete: int) -> str:
     """The twin takes `as`, so that nobody has to click."""
     where = await asyncio.to_thread(oauth.begin, NOWHERE)
