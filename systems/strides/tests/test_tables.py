@@ -10,10 +10,22 @@ from systems.strides.bulk import Upsert
 from systems.strides.sync import RACES
 from systems.strides.tests.conftest import World
 
-ARTICLE = (
-    "athlete_id strava_activity_id name distance elapsed_time moving_time date elevation_gain"
-    " average_heartrate max_heartrate polyline event_name is_hidden created_at"
-).split()
+ARTICLE = [
+    "athlete_id",
+    "strava_activity_id",
+    "name",
+    "distance",
+    "elapsed_time",
+    "moving_time",
+    "date",
+    "elevation_gain",
+    "average_heartrate",
+    "max_heartrate",
+    "polyline",
+    "event_name",
+    "is_hidden",
+    "created_at",
+]
 
 
 class Written:
