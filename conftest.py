@@ -1,14 +1,24 @@
-"""What all tests share, of the package and of the systems: how long each folder took."""
+"""What all tests share, of the package and of the systems: a PostgreSQL, and how long each folder took."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
+
+from tests.support.postgres import Server, server
 
 # Seconds by folder, summed over the processes that tests are spread over.
 _took: Counter[str] = Counter()
 WORTH_SAYING = 60
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """One for each process of the tests; what is stopped, or has to be durable, is a test's own."""
+    with server(durable=False) as running:
+        yield running
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -21,7 +21,7 @@ from duework.db import migrate
 from duework.db.urls import open_database
 from duework.testing import Harness
 from tests.support.kernel import Kernel
-from tests.support.postgres import Emptied, Server, server
+from tests.support.postgres import Emptied, Server
 
 _names = (f"t{number}" for number in itertools.count(1))
 
@@ -35,13 +35,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _is_short(item: pytest.Item) -> bool:
     return item.get_closest_marker("slow") is None and item.path.parent.name != "crash"
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    """One for each process of the tests; what is stopped, or has to be durable, is a test's own."""
-    with server(durable=False) as running:
-        yield running
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,6 @@ from tests.conftest import (  # noqa: F401 - fixtures: a database of each kind
     HarnessOn,
     emptied,
     kind,
-    postgres,
     postgres_emptied,
     postgres_template,
     sqlite_template,
