@@ -18,7 +18,7 @@ from systems.strides import part, sync
 from systems.strides.seed import seed
 from systems.strides.settings import Settings
 from systems.twins import Strava, twins
-from tests.conftest import HarnessOn
+from tests.support.harness import HarnessOn
 from tests.support.postgres import Emptied, Server
 
 # Sunday, 1 March 2026, 12:00 UTC.
