@@ -44,8 +44,11 @@ check: install ## Check formatting, lint and types
 rows: install ## Count the rows of the systems' specification: built, refuted, open
 	$(BIN)/python -m systems.rows
 
-demo: install ## Show jobs, retries, isolation and a kill -9 live in the terminal
-	$(BIN)/python examples/demo.py
+# `make demo DEMO_ARGS=--check` plays it headless and judges the score.
+DEMO_ARGS ?=
+
+demo: install ## Start five systems on local stand-ins with their pages, and disturb them
+	$(BIN)/python -m systems.demo $(DEMO_ARGS)
 
 # Other libraries go into environments of their own under build/bench. PEERS=0 leaves them out.
 PEERS ?= 1

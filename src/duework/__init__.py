@@ -2,6 +2,7 @@
 
 from duework.admin import Admin
 from duework.app import App
+from duework.changes import Change
 from duework.clock import Scaled
 from duework.config import Secret
 from duework.errors import (
@@ -37,6 +38,7 @@ from duework.kernel.paces.pace import Rate, Tick
 from duework.kernel.paces.quota import Quota
 from duework.kernel.retry import Exponential
 from duework.kernel.run import Run
+from duework.kernel.surroundings.resources import AsyncResource, Resource
 from duework.kernel.transaction import Transaction
 from duework.outside import http, webhooks
 from duework.part import Part
@@ -44,6 +46,7 @@ from duework.shapes.batches.handle import Batch, Progress
 from duework.shapes.chains.handle import Chain, ChainPage, ChainProgress, End, Next, Page
 from duework.shapes.deliveries.channels import Channel, Sending
 from duework.shapes.deliveries.handle import Delivery
+from duework.shapes.deliveries.send import Send
 from duework.shapes.objects.handle import DurableObject
 from duework.shapes.objects.proxy import ObjectHandle, ObjectInfo
 from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
@@ -59,6 +62,7 @@ __all__ = [
     "Adaptive",
     "Admin",
     "App",
+    "AsyncResource",
     "Attempt",
     "BadSignature",
     "Batch",
@@ -66,6 +70,7 @@ __all__ = [
     "Chain",
     "ChainPage",
     "ChainProgress",
+    "Change",
     "Channel",
     "Check",
     "Conflict",
@@ -103,6 +108,7 @@ __all__ = [
     "Rate",
     "Rejected",
     "Reply",
+    "Resource",
     "Retry",
     "Run",
     "Scaled",
@@ -110,6 +116,7 @@ __all__ = [
     "SchemaMismatch",
     "Secret",
     "SecretsError",
+    "Send",
     "Sending",
     "Sent",
     "SharedSecret",

@@ -276,6 +276,7 @@ class App(
         engine, self._engine = self._engine, None
         # After a fork they are the parent's.
         if engine is not None and engine.writer.ours:
+            engine.feed.close()
             engine.writer.close()
             engine.database.close()
             if engine.doorbell is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import string
 import types
 import typing
 import zlib
@@ -167,8 +168,9 @@ class ArgumentCodec:
         parameters = list(signature.parameters.values())[skip:]
         self._signature = signature.replace(parameters=parameters)
         hints = _hints(function)
+        self.names = tuple(p.name for p in parameters)
         self._plain = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
-        self._names = [p.name for p in parameters]
+        self._names = list(self.names)
         positional = [p.name for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
         # The parameter that a single argument would go to.
         self.first = positional[0] if positional else None
@@ -275,6 +277,10 @@ class ArgumentCodec:
                 args.append(value)
         return args, kwargs
 
+    def named(self, text: str) -> dict[str, Any]:
+        """The arguments of a stored call by name, checked by the annotations."""
+        return dict(zip(self._names, msgspec.structs.astuple(self._decode(text)), strict=True))
+
     def _decode(self, text: str) -> msgspec.Struct:
         try:
             return self._decoder.decode(text)
@@ -284,6 +290,22 @@ class ArgumentCodec:
     def _misfit(self, error: Exception) -> InvalidArguments:
         detail = str(error).replace("`$.", "argument `").replace("`$`", "the arguments")
         return InvalidArguments(f"{self.name}: {detail}")
+
+
+def check_template(what: str, template: str, names: Iterable[str]) -> None:
+    """Every name in braces is an argument."""
+    known = list(names)
+    try:
+        fields = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{what}={template!r:.100} cannot be read: {error}") from None
+    for name in fields:
+        first = name.partition(".")[0].partition("[")[0]
+        if first not in known:
+            there = ", ".join(known) or "none"
+            raise UsageError(
+                f"{what}={template!r} names {first!r}, which is no argument; there are: {there}"
+            )
 
 
 def _giving(value: object) -> Callable[[], object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
@@ -14,10 +14,12 @@ from duework.errors import UsageError
 from duework.face import DeclaresFace
 from duework.kernel.paces.pace import Pace
 from duework.kernel.run import Run
-from duework.kernel.tasks import Definition, check_name, policy
+from duework.kernel.surroundings.arounds import AroundAttempt, around
+from duework.kernel.surroundings.resources import AsyncResource, Resource, declared
+from duework.kernel.tasks import Definition, Registry, check_name, policy
 from duework.people import People
 from duework.shapes.chains.tasks import ChainDecorator
-from duework.shapes.deliveries.handle import Deliveries
+from duework.shapes.deliveries.declare import Deliveries
 from duework.shapes.objects.handle import PartObjects
 from duework.shapes.outboxes.handle import Outboxes
 from duework.shapes.schedules.declare import DeclaresSchedules
@@ -29,10 +31,14 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Tasks(ChainDecorator, DeclaresSchedules, Deliveries, Outboxes):
     """What App and Part have in common: the decorator that registers a function."""
+
+    if TYPE_CHECKING:
+        registry: Registry
 
     def _register(
         self, function: Callable[..., Any], options: dict[str, Any]
@@ -68,6 +74,25 @@ class Tasks(ChainDecorator, DeclaresSchedules, Deliveries, Outboxes):
             return self._define(function, options)
         return _Decorator(self, options)
 
+    def _surround(self, made: AroundAttempt) -> None:
+        """Put a context manager around the attempts of all tasks."""
+        self.registry.add_around(made)
+
+    def around(self, function: F, /) -> F:
+        """A context manager function `(run)` around each attempt, where its function runs."""
+        self._surround(around(function))
+        return function
+
+    @overload
+    def resource(self, function: Callable[[], AsyncIterator[R]], /) -> AsyncResource[R]: ...
+
+    @overload
+    def resource(self, function: Callable[[], Iterator[R]], /) -> Resource[R]: ...
+
+    def resource(self, function: Any, /) -> Any:
+        """A generator function whose value attempts share: `run.resource(pool)`."""
+        return declared(function)
+
 
 class _Decorator:
     """`@app.task(…)` with options, waiting for its function."""
@@ -100,7 +125,9 @@ def define(function: Callable[..., Any], options: dict[str, Any], prefix: str = 
     """A definition from a function and the decorator's options."""
     chosen = dict(options)
     name = chosen.pop("name", None) or function.__name__
-    return Definition(prefix + name, function, policy(chosen))
+    made = Definition(prefix + name, function, policy(chosen))
+    made.surrounded = True
+    return made
 
 
 class Part(Tasks, PartObjects, DeclaresFace):
@@ -119,6 +146,7 @@ class Part(Tasks, PartObjects, DeclaresFace):
         DeclaresFace.__init__(self)
         self._tasks: list[Task[..., Any, Any]] = []
         self.shapes: list[Shape] = []
+        self._arounds: list[AroundAttempt] = []
         self._queues: list[tuple[str, int | None, Pace | Sequence[Pace]]] = []
         # Commands of the command line, by name: `duework NAME COMMAND`.
         self.commands: dict[str, Any] = {}
@@ -174,9 +202,20 @@ class Part(Tasks, PartObjects, DeclaresFace):
     def _register(
         self, function: Callable[..., Any], options: dict[str, Any]
     ) -> Task[..., Any, Any]:
-        task: Task[..., Any, Any] = Task(define(function, options, f"{self.name}."), None, self)
+        definition = define(function, options, f"{self.name}.")
+        definition.check_arounds(self._arounds)
+        definition.inner = self._arounds
+        task: Task[..., Any, Any] = Task(definition, None, self)
         self._tasks.append(task)
         return task
+
+    def _surround(self, made: AroundAttempt) -> None:
+        """AroundAttempt its own tasks, inside the App's."""
+        for task in self._tasks:
+            task.definition.check_arounds([made])
+        self._arounds.append(made)
+        if self._app is not None:
+            self._app.registry.surround_again()
 
     def _adopt(self, shape: Shape) -> None:
         """Keep a shape for the App that includes this part."""

@@ -10,10 +10,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from duework.clock import FOREVER
+from duework.codec import check_template
 from duework.durations import Duration, Moment, milliseconds, planned
 from duework.errors import InvalidArguments, UsageError
 from duework.handles import Job
-from duework.kernel.job import KEEP, Follow, LaneName, NewBatch, NewJob
+from duework.kernel.job import (
+    KEEP,
+    Follow,
+    LaneName,
+    MemberTerms,
+    NewBatch,
+    NewJob,
+    NewMembers,
+)
 from duework.kernel.tasks import FOR_EVER, Definition, check_name, check_priority
 
 if TYPE_CHECKING:
@@ -155,34 +164,48 @@ class Using(Generic[P, R]):
         then: Task[..., Any, Any] | Using[..., Any] | None = None,
         key: str | None = None,
         keep: Duration | None = KEEP / 1000,
+        member_key: str | None = None,
+        once: Duration | Literal["forever"] | None = None,
     ) -> NewBatch:
         """A batch with one job for each item."""
-        if isinstance(items, (str, bytes)):
-            raise UsageError("the items of a batch are a list or another iterable, not a text")
         self._refuse("a batch", "key", "once", "replace", "when_running")
         if not isinstance(name, str) or (name and not _storable(name)):
             raise UsageError(f"a batch's name is a text of up to {_TEXT_LIMIT} characters")
         if key is not None and not _storable(key):
             raise UsageError(f"a key is a text of 1 to {_TEXT_LIMIT} characters, not {key!r:.100}")
+        terms = self._terms(now, member_key, once)
+        members = new_members(self._task.definition, terms, items, now)
         return NewBatch(
             name or self._task.name,
-            self._new(now, [""])[0],
-            self._payloads(items),
+            members.member,
+            members.payloads,
             key=key,
             then=None if then is None else then.using()._follow(),  # noqa: SLF001 - ours
             keep=None if keep in FOR_EVER else milliseconds(keep),
+            keys=members.keys,
+            terms=terms,
         )
 
-    def _payloads(self, items: Iterable[Any]) -> list[str]:
-        """A tuple is a list of arguments; anything else is the one argument."""
-        calls = (item if isinstance(item, tuple) else (item,) for item in items)
-        payloads: list[str] = []
-        try:
-            for payload in self._task.definition.arguments.encode_many(calls):
-                payloads.append(payload)  # noqa: PERF402 - one by one, to know which does not fit
-        except InvalidArguments as error:
-            raise InvalidArguments(f"item {len(payloads)} of the batch: {error}") from None
-        return payloads
+    def _terms(
+        self, now: int, key: str | None, once: Duration | Literal["forever"] | None
+    ) -> MemberTerms:
+        """How members of a batch are made by these options."""
+        if key is not None:
+            check_template("member_key", key, self._task.definition.arguments.names)
+        elif once is not None:
+            raise UsageError("once= remembers the keys of members: it needs a member_key=")
+        options, lane = self._options, self._lane()
+        return MemberTerms(
+            lane.queue,
+            lane.priority,
+            delay=0 if options.delay is None else milliseconds(options.delay),
+            at=None if options.at is None else planned(now, None, options.at),
+            expires=None if options.expires is None else milliseconds(options.expires),
+            serial=options.serial,
+            after=options.after.id if isinstance(options.after, Job) else options.after,
+            key=key,
+            once=FOREVER if once == "forever" else None if once is None else milliseconds(once),
+        )
 
     def _follow(self) -> Follow:
         """This task as what follows a batch; if it takes an argument, that is the batch's id."""
@@ -206,6 +229,35 @@ class Using(Generic[P, R]):
         for name in names:
             if getattr(self._options, name) not in (None, False):
                 raise UsageError(f"{what} cannot have {name}=")
+
+
+def new_members(task: Definition, terms: MemberTerms, items: Iterable[Any], now: int) -> NewMembers:
+    """A job for each item; a tuple is a list of arguments, anything else is the one argument."""
+    if isinstance(items, (str, bytes)):
+        raise UsageError("the items of a batch are a list or another iterable, not a text")
+    calls = (item if isinstance(item, tuple) else (item,) for item in items)
+    payloads: list[str] = []
+    try:
+        for payload in task.arguments.encode_many(calls):
+            payloads.append(payload)  # noqa: PERF402 - one by one, to know which does not fit
+    except InvalidArguments as error:
+        raise InvalidArguments(f"item {len(payloads)} of the batch: {error}") from None
+    member, template = terms.job(task.name, now), terms.key
+    if template is None:
+        return NewMembers(member, payloads)
+    return NewMembers(member, payloads, [_key(task, template, payload) for payload in payloads])
+
+
+def _key(task: Definition, template: str, payload: str) -> str:
+    """The key of a member, from its arguments as the task gets them."""
+    try:
+        key = template.format(**task.arguments.named(payload))
+    except (LookupError, AttributeError, ValueError, TypeError) as error:
+        raise UsageError(
+            f"member_key={template!r} does not fit the arguments {payload:.100}: {error}"
+        ) from None
+    check_text("key", key)
+    return key
 
 
 def _a_tuple(call: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -135,6 +135,7 @@ class Harness:
         if self._worker is not None:
             self._worker.abandon()
             self._worker = None
+        self._close_resources()
         # As at the end of any loop: connections of HTTP clients end with theirs.
         self._on_loop(self._loop.shutdown_asyncgens())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -212,7 +213,12 @@ class Harness:
         self._lost.append(worker.id)
         worker.abandon()
         self.app.forget_objects()
+        self._close_resources()
         self._on_loop(_end_everything())
+
+    def _close_resources(self) -> None:
+        if (engine := self.app._engine) is not None:  # noqa: SLF001 - it may never have been opened
+            self._on_loop(engine.resources.leave())
 
     # --- looking
 
@@ -358,6 +364,14 @@ class FusedTx:
     @property
     def made(self) -> NewRow | None:
         return self._real.made
+
+    @property
+    def note(self) -> Callable[[Statement], None] | None:
+        return self._real.note
+
+    @note.setter
+    def note(self, note: Callable[[Statement], None] | None) -> None:
+        self._real.note = note
 
     def query(self, statement: Statement, values: Any) -> list[tuple[Any, ...]]:
         self._fuse.step()

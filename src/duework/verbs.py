@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from duework.averbs import averb
+from duework.changes import Watching
 from duework.errors import NotFound
 from duework.handles import Attempt, Job
 from duework.kernel import jobs, lanes
@@ -15,7 +16,7 @@ from duework.kernel.lanes import JOBS
 from duework.kernel.tasks import Registry
 
 
-class Verbs:
+class Verbs(Watching):
     """The part of App that needs no more than its engine."""
 
     if TYPE_CHECKING:

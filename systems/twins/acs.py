@@ -34,7 +34,12 @@ KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 MOST_RECIPIENTS = 50
 MOST_BYTES = 10 * 1024 * 1024
 # (per minute, per hour) for sends and for polls.
-PLANS = {"custom": ((30, 100), (60, 200)), "managed": ((5, 10), (10, 20))}
+PLANS = {
+    "custom": ((30, 100), (60, 200)),
+    "managed": ((5, 10), (10, 20)),
+    # What an application is given that has asked for more.
+    "raised": ((1_000, 50_000), (2_000, 100_000)),
+}
 PEOPLE = [{"address": str, "displayName": str}]
 SHAPE = {
     "senderAddress": str,

@@ -26,8 +26,8 @@ SQL = sorted(SRC.rglob("*.sql"))
 # app ← cli, web, observe, testing; what departs from it is in EXCEPTIONS, with its reason.
 GROUND = "errors clock ids durations codec"
 DB = f"{GROUND} db db/writer"
-KERNEL = f"{DB} kernel kernel/paces kernel/batches"
-PUBLIC = "averbs handles task config face people part verbs admin app"
+KERNEL = f"{DB} kernel kernel/paces kernel/batches kernel/surroundings"
+PUBLIC = "averbs changes handles task config face people part verbs admin app"
 MAY_IMPORT = {
     "errors": "",
     "clock": "",
@@ -41,10 +41,11 @@ MAY_IMPORT = {
     "kernel": KERNEL,
     "kernel/paces": f"{GROUND} db kernel",
     "kernel/batches": f"{GROUND} db kernel",
+    "kernel/surroundings": GROUND,
     "worker": f"{KERNEL} worker/pools worker/isolation worker/wake",
     "worker/pools": "clock worker",
-    "worker/isolation": f"{GROUND} db kernel worker",
-    "worker/wake": "errors clock db/sqlite db/postgres kernel worker",
+    "worker/isolation": f"{GROUND} db kernel kernel/surroundings worker",
+    "worker/wake": "errors clock db db/sqlite db/postgres kernel worker",
     "worker/handoff": f"{KERNEL} worker worker/wake",
     "health": f"{DB} db/sqlite kernel kernel/paces kernel/batches",
     "shapes": KERNEL,
@@ -52,13 +53,14 @@ MAY_IMPORT = {
     "shapes/*": f"{KERNEL} shapes averbs",
     "outside": f"{DB} kernel averbs",
     "averbs": "",
+    "changes": f"{KERNEL} worker/wake",
     "handles": f"averbs {KERNEL}",
     "task": f"averbs handles {KERNEL}",
     "config": "errors",
     "face": "errors kernel",
     "people": "errors face db kernel",
     "part": f"averbs handles task config face people {KERNEL} shapes shapes/*",
-    "verbs": f"averbs handles {KERNEL}",
+    "verbs": f"averbs changes handles {KERNEL}",
     "admin": f"averbs handles {KERNEL} health shapes shapes/*",
     "app": f"{PUBLIC} {KERNEL} worker worker/isolation health shapes shapes/* outside",
     "__init__": f"{PUBLIC} {KERNEL} worker health shapes shapes/* outside",
@@ -110,6 +112,8 @@ BORDERS = {
     "worker/pools/threads.py": 1,  # a task, in a thread
     "kernel/error_text.py": 1,  # an error whose text cannot be had
     "worker/handoff/handoff.py": 1,  # raised again
+    "kernel/surroundings/arounds.py": 2,  # raised again
+    "kernel/surroundings/resources.py": 2,  # an opening and a closing of the user's
     "kernel/tasks.py": 1,  # annotations that cannot be read
     "worker/worker.py": 2,  # a turn that failed for whatever reason
     "kernel/transaction.py": 1,  # undone, raised again
@@ -126,7 +130,11 @@ BORDERS = {
 
 # What is imported by name: a task's module in a process of its own, named by the parent's registry
 # and never by a row; and the module on the command line.
-IMPORTS_BY_NAME = {"worker/isolation/parent.py", "worker/isolation/preload.py", "cli/base.py"}
+IMPORTS_BY_NAME = {
+    "worker/isolation/surroundings.py",
+    "worker/isolation/preload.py",
+    "cli/base.py",
+}
 
 
 def name_of(path: Path) -> str:

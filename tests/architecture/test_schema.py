@@ -32,6 +32,8 @@ CHECKSUMS = {
     "sqlite/0010_secrets": "cfe209dab2345654a2cdbcaeee45d778",
     "sqlite/0011_web": "2454c5e1df5062a3fdedf39e27ff6c36",
     "sqlite/0012_people": "e1e60df9b37fccaaf150be374b59790c",
+    "sqlite/0013_batch_members": "476f22aa42a81d72cf3b90602691843a",
+    "sqlite/0014_message_lanes": "be606f3e952c91e4b0079337aa21e1fe",
     "postgres/0001_kernel": "3bab509ba9dfaedcb06a3fa808043bb4",
     "postgres/0002_chains": "f6289d44eb56ed15807eb7345af67101",
     "postgres/0003_batches": "7f71379be2de1a778e05055d7faed019",
@@ -44,6 +46,8 @@ CHECKSUMS = {
     "postgres/0010_secrets": "ac23a4f695f2ae25f9ea261a6f842265",
     "postgres/0011_web": "39e18458671eae8b03a2654e91ef9b7e",
     "postgres/0012_people": "1496aa5f9531cbe8dac32113b3ddba80",
+    "postgres/0013_batch_members": "476f22aa42a81d72cf3b90602691843a",
+    "postgres/0014_message_lanes": "be606f3e952c91e4b0079337aa21e1fe",
 }
 
 

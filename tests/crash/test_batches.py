@@ -113,3 +113,47 @@ def test_cancel_and_retry_take_effect_whole_or_not_at_all(
         assert len(effects(h)) == 2 + retried
 
     in_every_call(h, begin, act, holds, floor=10)
+
+
+def test_members_with_keys_are_there_whole_or_not_at_all_and_added_ones_as_well(
+    h: Harness, check: Any, report: Any
+) -> None:
+    def begin() -> Any:
+        return h.app.batch(check.using(delay="1h"), [1, 4], member_key="{number}", then=report)
+
+    def act(batch: Any) -> None:
+        batch.add([4, 5, 6])
+        h.app.batch(check, [6, 7], member_key="{number}", once="1d", name="second")
+
+    def holds(batch: Any) -> None:
+        counters_equal_a_recount(h)
+        total, second = batch.progress().total, h.app.batches(name="second")
+        assert total in {2, 4}
+        # Number 6 belongs to the first that asked for it.
+        assert [each.total for each in second] in ([], [1])
+        assert total == 4 or not second
+        h.advance("1h")
+        counters_equal_a_recount(h)
+        assert f"{total} 0 0" in effects(h)
+
+    in_every_call(h, begin, act, holds, floor=15)
+
+
+def test_a_batch_that_its_members_add_to_is_counted_and_followed_up_once(
+    h: Harness, report: Any
+) -> None:
+    @h.app.task
+    async def crawl(run: Run, page: int) -> None:
+        run.write(WRITE, job=run.job.id, what=f"page {page}")
+        if page == 1 and run.job.batch is not None:
+            await h.app.batch_of(run.job.batch).aadd([2, 3])
+
+    def begin() -> Any:
+        return h.app.batch(crawl, [1], member_key="{page}", once="1d", then=report)
+
+    def holds(batch: Any) -> None:
+        counters_equal_a_recount(h)
+        assert batch.progress().done == 3
+        assert sorted(effects(h)) == ["3 0 0", "page 1", "page 2", "page 3"]
+
+    at_every_point(h, begin, holds, floor=30)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from duework import Channel
+from duework import Channel, Fail, Send
 from duework.health.verify import CHECKS
 from duework.testing import Harness
-from tests.crash.test_crash import at_every_point, h, rows
+from tests.crash.test_crash import WRITE, at_every_point, effects, h, rows
 
 __all__ = ["h"]
 
@@ -63,3 +63,25 @@ def test_no_channel_is_lost_and_none_is_sent_twice_without_a_key(h: Harness) -> 
                 assert tx.query(invariant, {"bound": 9}) == []
 
     at_every_point(h, lambda: forgotten(h, begin), check, floor=60)
+
+
+def test_what_a_sender_writes_is_there_exactly_if_its_outcome_is(h: Harness) -> None:
+    async def good(to: Send, payload: int) -> None:
+        to.write(WRITE, job=payload, what="sent")
+
+    def gone(to: Send, payload: int, key: str) -> None:
+        to.write(WRITE, job=payload, what="failed")
+        raise Fail("410")
+
+    @h.app.delivery(channels={"good": Channel(good), "gone": Channel(gone)}, retries=0)
+    def notice(user: int) -> dict[str, int]:
+        return {"good": user, "gone": user}
+
+    def check(job: Any) -> None:
+        found = {each.channel: each.state for each in notice.channels(job)}
+        assert found["good"] in {"sent", "unsure"}
+        # It takes a key: after a loss it is sent again, and fails again.
+        assert found["gone"] == "failed"
+        assert sorted(effects(h)) == sorted(set(found.values()) - {"unsure"})
+
+    at_every_point(h, lambda: forgotten(h, lambda: notice.enqueue(7)), check, floor=40)

@@ -25,6 +25,7 @@ SHOWN = {
     "paces": "bob: two",
     "retries": "the page was empty",
     "schedules": "report for Sun 29 Mar 02:00 BST",
+    "seats": "seats: {'12B': 'ada'}",
     "serial": "['cid:1', 'cid:2', 'cid:3', 'cid:4', 'cid:5']",
     "starlette_app": "cat.thumb.png",
     "testing_example": "never lost, never twice",

@@ -109,7 +109,7 @@ ONE: dict[str, dict[str, Any]] = {
     "batch.running": {"batch": BATCH, "forever": FOREVER},
     "batch.members": {"batch": 7, "before": 2**62, "phase": "", "now": 1, "wanted": 50},
     "batch.failed_members": {"batch": 7, "before": 2**62, "wanted": 50},
-    "batch.failed_in_order": {"batch": 7, "wanted": 1000},
+    "batch.failed_in_order": {"batch": 7, "after": 500, "wanted": 1000},
     "batch.open_members": {"batch": 7, "after": 500, "wanted": 1000},
     "batch.cancel_plain": {"ids": [1, 2], "due": 1, "why": "", "now": 1},
     "batch.revive_plain": {"batch": 7, "now": 1},

@@ -38,7 +38,8 @@ FILL = (
        select i, 'email', 'k', '{{}}', 'sent', i, i, :later + i from {numbers}""",
     """insert into duework_outbox (id, outbox, key, message, state, job, queue, priority, lane,
                                    created, settled, due)
-       select i, 'mail', cast(i as text), '{{}}', 'sent', i, 'q', 0, '', i, i, :later + i
+       select i, 'mail', cast(i as text), '{{}}', 'sent', i, 'q', 0,
+              case i % 2 when 0 then 'tenant' else '' end, i, i, :later + i
        from {numbers}""",
     """insert into duework_object (id, kind, key, version, pages, alarm, created, changed)
        select i, case i % 2 when 0 then 'flight' else 'ledger' end, 'k' || i, 1, 1, i, i, i
@@ -96,6 +97,7 @@ ESPECIALLY: dict[str, dict[str, Any]] = {
     "delivery.decide": {"state": "failed"},
     "outbox.insert": {"id": 10**6, "key": "new"},
     "outbox.hold": {"poll": "mail.poll"},
+    "outbox.search_lane": {"lane": "tenant"},
     "object.create": {"id": 10**6, "key": "new"},
 }
 SHAPES = {"delivery": DELIVERIES, "outbox": OUTBOXES, "object": OBJECTS}

@@ -56,6 +56,36 @@ def test_an_async_task_may_have_a_process_of_its_own(shared: Shared) -> None:
     assert len(bench.effects(job)) == 1
 
 
+def test_a_delivery_is_chosen_in_a_process_of_its_own_and_sent_by_the_worker(
+    shared: Shared,
+) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.chosen_apart.enqueue("ada", 77).wait("20s")
+
+    assert job.state == "done", job.error
+    assert (job.result["outcome"], job.failures) == ("success", 1)
+    assert [row.note for row in bench.effects(job)] == ["chose 1"]
+    sent = bench.app.read("select note from effect where job = 77 order by note")
+    assert [row.note for row in sent] == ["once True ada", "twice True ada"]
+    assert len(bench.notes("start", job)) == 1
+
+
+def test_an_isolated_body_that_chooses_nothing_is_done_and_a_wrong_choice_fails(
+    shared: Shared,
+) -> None:
+    bench, _ = shared
+
+    nobody = bench.tasks.chosen_apart.enqueue("nobody", 0).wait("20s")
+    wrong = bench.tasks.chosen_apart.enqueue("wrong", 0).wait("20s")
+
+    assert (nobody.state, nobody.result["outcome"]) == ("done", "nothing")
+    assert [row.note for row in bench.effects(nobody)] == ["chose 1"]
+    assert wrong.state == "failed"
+    assert wrong.error == "there is no channel third; there are: first, second"
+    assert bench.effects(wrong) == []
+
+
 def test_reads_and_progress_go_over_the_pipe(shared: Shared) -> None:
     bench, _ = shared
     with bench.app.transaction() as tx:

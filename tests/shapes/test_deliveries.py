@@ -24,7 +24,7 @@ from duework import (
     UsageError,
 )
 from duework.kernel.pruning import PRUNE_TASK
-from duework.shapes.deliveries.channels import Place, Senders, SendStart
+from duework.shapes.deliveries.channels import Place, SendAnswer, Senders, SendStart
 from duework.testing import Harness
 from tests.support.receiver import Receiver, post
 
@@ -574,7 +574,7 @@ def test_a_declaration_without_channels_or_with_something_else_is_refused(
         {"channels": {"email": print}},
         {"channels": {"no spaces": ledger.keyed("x")}},
         {"channels": {"email": ledger.keyed("x")}, "partial": "maybe"},
-        {"channels": {"email": ledger.keyed("x")}, "isolation": "process"},
+        {"channels": {"email": ledger.keyed("x")}, "isolation": "thread"},
         {"channels": {"email": ledger.keyed("x")}, "unheard_of": 1},
     ):
         with pytest.raises(UsageError):
@@ -592,8 +592,8 @@ def test_a_declaration_without_channels_or_with_something_else_is_refused(
 @pytest.mark.parametrize(
     ("chosen", "says"),
     [
-        ({}, "at least one channel"),
-        (None, "at least one channel"),
+        ("email", "payloads by channel, or None, not 'email'"),
+        (0, "payloads by channel, or None, not 0"),
         ({"email": 1, "fax": 2}, "no channel fax; there are: email, sms"),
         ({"email": 1, "sms": "not a number"}, "Expected `int`"),
     ],
@@ -793,14 +793,14 @@ def test_a_send_begins_only_under_the_fence_of_the_present_lease(
         )
     place = Place(job.id, "email", children["email"])
 
-    def begin(fence: int) -> str:
+    def begin(fence: int) -> SendAnswer:
         starts = [SendStart(place, fence, resend=False)]
-        return str(harness.app.engine.writer.call(senders.start, starts)[0])
+        return harness.app.engine.writer.call(senders.start, starts)[0]
 
-    assert begin(4) == "!lost"
+    assert begin(4).refused == "lost"
     assert {each.send_started for each in reminder.channels(job)} == {None}
-    assert begin(5) == f"={job.task}:{job.id}:email"
-    assert begin(5) == "!unsure"
+    assert begin(5) == SendAnswer(f"{job.task}:{job.id}:email", 2)
+    assert begin(5).refused == "unsure"
 
 
 def test_a_delivery_that_is_being_looked_at_when_its_last_channel_settles_is_woken_a_little_later(

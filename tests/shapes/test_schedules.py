@@ -1277,6 +1277,17 @@ def test_many_that_are_due_at_once_are_fired_in_groups(harness: Harness, ran: An
     sound(harness)
 
 
+def test_slots_that_are_fired_together_start_in_their_order(harness: Harness, ran: Any) -> None:
+    for n in range(9):
+        put(harness, f"t{8 - n}", at=harness.now + 1000 + n)
+    harness.clock.move_to(harness.now + HOUR)
+
+    harness.drain()
+
+    ids = {job.arguments["name"]: job.id for job in harness.app.jobs(task="tick")}
+    assert sorted(ids, key=ids.__getitem__) == [f"t{8 - n}" for n in range(9)]
+
+
 def test_a_damaged_row_does_not_stop_the_others(harness: Harness, ran: Any) -> None:
     for n in range(5):
         put(harness, f"t{n}", cron="0 * * * *")

@@ -22,7 +22,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from duework import App, Channel, End, Fail, Next, Outbox, Page, Quota, Rate, Run, Sent, Throttled
+import msgspec
+
+from duework import (
+    App,
+    Channel,
+    End,
+    Fail,
+    Next,
+    Outbox,
+    Page,
+    Quota,
+    Rate,
+    Run,
+    Send,
+    Sent,
+    Throttled,
+)
 from duework.errors import UsageError
 from duework.worker.wake import wakeups
 from tests.support.receiver import post
@@ -398,6 +414,37 @@ def plain(url: str) -> None:
 @app.delivery(channels={"keyed": Channel(keyed), "plain": Channel(plain)})
 def letter(url: str) -> dict[str, str]:
     return {"keyed": url, "plain": url}
+
+
+class Choice(msgspec.Struct):
+    to: str
+    by: int
+
+
+def choice_made(to: Send, choice: Choice) -> None:
+    """Sent by the worker, with what the body's process chose."""
+    text = f"{choice.to} {choice.by != os.getpid()} {to.arguments['name']}"
+    to.write(INSERT, job=to.arguments["mark"], note=text)
+    if choice.to == "once" and to.attempt == 1:
+        raise ValueError("not yet")
+
+
+@app.delivery(
+    channels={"first": Channel(choice_made), "second": Channel(choice_made)},
+    isolation="process",
+    partial="retry-failed",
+    retries=1,
+    backoff="10ms",
+)
+async def chosen_apart(run: Run, name: str, mark: int) -> dict[str, Choice] | None:
+    """Chooses its channels in a process of its own."""
+    note(run, "start")
+    run.write(INSERT, job=run.job.id, note=f"chose {run.read('select 1 as one')[0].one}")
+    if name == "nobody":
+        return None
+    if name == "wrong":
+        return {"third": Choice("x", 1)}
+    return {"first": Choice("once", os.getpid()), "second": Choice("twice", os.getpid())}
 
 
 class Hook(Outbox[str]):

@@ -80,6 +80,8 @@ class Tx(Protocol):
 
     # Called once the transaction is durable; lost if the process dies before.
     after_commit: list[Callable[[], None]]
+    # Called with each statement of the kernel, while a listener wants to know what changes.
+    note: Callable[[Statement], None] | None
 
     @property
     def made(self) -> NewRow | None:

@@ -42,6 +42,7 @@ _LIST = re.compile(r"in \(select value from json_each\((:\w+)\)\)")
 _CLAUSE = re.compile(r"/\*\+(.*?)\*/", re.DOTALL)
 _SQLITE_CLAUSE = re.compile(r"/\*=(.*?)\*/", re.DOTALL)
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_WRITTEN = re.compile(r"\b(?:insert\s+(?:or\s+\w+\s+)?into|update|delete\s+from)\s+(duework_\w+)")
 
 
 @lru_cache(maxsize=4096)
@@ -79,6 +80,8 @@ class Statement:
     sqlite: str
     postgres: str
     names: tuple[str, ...]
+    # What it writes to.
+    tables: frozenset[str] = frozenset()
 
 
 def load(package: str, stem: str) -> SimpleNamespace:
@@ -100,6 +103,7 @@ def load(package: str, stem: str) -> SimpleNamespace:
             for_sqlite(text) if _has_code(text) else "",
             for_psycopg(other),
             parameters(text),
+            frozenset(_WRITTEN.findall(f"{text}\n{other}")),
         )
     return SimpleNamespace(**statements)
 

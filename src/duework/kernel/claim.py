@@ -124,24 +124,13 @@ def claim(
     # Paces are locked before lanes, by every transaction.
     paces = Admission(tx, open_lanes, want.paces, reports, now)
     room = _Room(tx, want, open_lanes)
-    taken: list[Claimed] = []
-    hungry: set[str] = set()
-    short: set[int] = set()
-    for lane in open_lanes:
-        pool = want.pool(lane.name)
-        admitted = paces.left(lane)
-        wanted = min(room.left(lane, pool), admitted)
-        if wanted < admitted and room.only_slots_are_missing(lane, pool, wanted):
-            hungry.add(pool)
-        if wanted <= 0:
-            continue
-        rows = _lease(tx, want, lane, now=now, bound=paces.bound(lane), wanted=wanted)
-        room.take(lane, pool, len(rows))
-        if len(rows) < wanted:
-            hungry.discard(pool)
-            short.add(lane.id)
-        in_time = paces.take(lane, len(rows), short=len(rows) < wanted)
-        taken += _claimed(rows, lane.name, in_time)
+    visits = _Visits(tx, want, paces, room, now)
+    for group in _siblings(open_lanes):
+        if len(group) == 1:
+            visits.take(group[0])
+        else:
+            _take_turns(visits, group, lanes)
+    taken, hungry, short = visits.taken, visits.hungry, visits.short
     kept = paces.keep(taken)
     fresh, expired = _drop_expired(
         tx, kept, want, now=now, lanes=lanes, react=None if along else react
@@ -173,6 +162,78 @@ def _lease(
     place = {"lane": lane.id, "head": lane.head, "head_id": lane.head_id}
     lease = {"until": now + want.lease_ms, "worker": want.worker, "floor": want.floor}
     return tx.query(JOBS.claim, {**place, **lease, "now": bound, "wanted": wanted})
+
+
+class _Visits:
+    """What is taken of lanes, one after the other, and what is known of those that gave less."""
+
+    def __init__(self, tx: Tx, want: ClaimRequest, paces: Admission, room: _Room, now: int) -> None:
+        self._tx, self._want, self._room, self._now = tx, want, room, now
+        self.paces = paces
+        self.taken: list[Claimed] = []
+        self.hungry: set[str] = set()
+        # Lanes of which less was taken than was wanted.
+        self.short: set[int] = set()
+
+    def in_common(self, lane: Lane) -> int:
+        """How many jobs the lane and its siblings may have together."""
+        free = self._room.left(lane, self._want.pool(lane.name))
+        return min(free, self.paces.left_in_common(lane))
+
+    def take(self, lane: Lane, most: int = FOREVER) -> bool:
+        """Take what is admitted of a lane, but for so many; whether it may have more."""
+        pool = self._want.pool(lane.name)
+        admitted = self.paces.left(lane)
+        possible = min(self._room.left(lane, pool), admitted)
+        if possible < admitted and self._room.only_slots_are_missing(lane, pool, possible):
+            self.hungry.add(pool)
+        wanted = min(possible, most)
+        if wanted <= 0:
+            return False
+        bound = self.paces.bound(lane)
+        rows = _lease(self._tx, self._want, lane, now=self._now, bound=bound, wanted=wanted)
+        self._room.take(lane, pool, len(rows))
+        if len(rows) < wanted:
+            self.hungry.discard(pool)
+            self.short.add(lane.id)
+        in_time = self.paces.take(lane, len(rows), short=len(rows) < wanted)
+        self.taken += _claimed(rows, lane.name, in_time)
+        return len(rows) == wanted
+
+
+def _siblings(open_lanes: Sequence[Lane]) -> list[list[Lane]]:
+    """Lanes that differ in their shares alone, at the place of the first of them."""
+    found: dict[tuple[Any, ...], list[Lane]] = {}
+    for lane in open_lanes:
+        name = lane.name
+        key = (name.queue, name.task, name.priority, name.tier, name.alone)
+        found.setdefault(key, []).append(lane)
+    return list(found.values())
+
+
+def _take_turns(visits: _Visits, group: list[Lane], lanes: Lanes) -> None:
+    """Give each share its part of what there is, beginning after the one that was served last.
+
+    What one does not need goes to the others. A share without due jobs has no lane here, and costs nothing.
+    """
+    name = group[0].name
+    turn = f"{name.queue}:{name.task}:{name.priority}"
+    known = visits.paces.last_turn(group[0], turn)
+    last = first = lanes.turns.get(turn, 0) if known is None else known
+    group.sort(key=lambda lane: (lane.id <= first, lane.id))
+    waiting, before = group, len(visits.taken)
+    while waiting and (left := visits.in_common(waiting[0])) > 0:
+        more = []
+        for place, lane in enumerate(waiting):
+            part = -(-left // (len(waiting) - place))
+            left -= part
+            if visits.take(lane, part):
+                more.append(lane)
+            if waiting is group and len(visits.taken) > before:
+                before, last = len(visits.taken), lane.id
+        waiting = more
+    lanes.turns[turn] = last
+    visits.paces.note_turn(group[0], turn, last)
 
 
 def admissible(everything: Sequence[Lane], want: ClaimRequest, now: int) -> list[Lane]:
@@ -290,6 +351,7 @@ def _claimed(rows: list[tuple[Any, ...]], lane: LaneName, in_time: int) -> list[
     more: tuple[Any, ...] = (
         *(lane.queue, lane.priority, lane.alone),
         in_time,
+        lane.share,
     )
     return [Claimed(*row, *more) for row in rows]
 

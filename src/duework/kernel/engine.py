@@ -19,13 +19,15 @@ from duework.errors import Error
 from duework.ids import Ids
 from duework.kernel import jobs, lanes, processes
 from duework.kernel.batches import verbs as batches
+from duework.kernel.changes import JOBS, Feed, Touched
 from duework.kernel.clock_watch import ClockWatch, Reading, reading
 from duework.kernel.facts import ClockStepped, Fact
-from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewBatch, NewJob
+from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewBatch, NewJob, NewMembers
 from duework.kernel.lanes import Lanes
 from duework.kernel.paces import admission
 from duework.kernel.paces.admission import AddressedReport, Change
 from duework.kernel.pruning import Pruning
+from duework.kernel.surroundings.resources import Resources
 from duework.kernel.tasks import Registry, Writes
 
 logger = logging.getLogger("duework")
@@ -88,6 +90,7 @@ class Engine:
         self.near = database.kind == "sqlite"
         self.clock: Clock = clock or SystemClock()
         self.writer = Writer(database)
+        self.feed = Feed(self.writer)
         self.clock_watch = ClockWatch(self.clock, self._ask_server, self._clock_stepped)
         self.lanes = Lanes()
         self.pruning = Pruning()
@@ -106,8 +109,10 @@ class Engine:
         self.reactor: Callable[[Tx, LockedJob, Ending], None] | None = None
         # Opens a secret for `run.secret`; set by the app.
         self.open_secret: Callable[[str], str] | None = None
+        self.resources = Resources()
         registry.on_report = self._reported
         registry.writes["batch"] = Writes(NewBatch, self.batch)
+        registry.writes["touch"] = Writes(Touched, self.feed.touch)
 
     def make_ready(self) -> None:
         """For a worker: room for a full disk, and fences that no loss of power has taken back."""
@@ -157,6 +162,13 @@ class Engine:
         self.ring_after(tx)
         return answers
 
+    def add_members(self, tx: Tx, new: list[NewMembers]) -> Sequence[int]:
+        now, counts = self.clock.now(), list[int]()
+        for each in new:
+            counts.append(batches.add(tx, each, ids=self.ids, lanes=self.lanes, now=now))
+        self.ring_after(tx)
+        return counts
+
     def cancel_members(self, tx: Tx, task: str, members: list[int], why: str) -> list[str]:
         """End members of a batch; quicker without reactions to that."""
         known = self.registry.get(task)
@@ -180,6 +192,7 @@ class Engine:
 
     def purge_queue(self, tx: Tx, queues: list[str]) -> Sequence[int]:
         now = self.clock.now()
+        self.feed.tell_others(tx, JOBS)
         return [
             jobs.purge_queue(tx, queue, now=now, lanes=self.lanes, react=self.react)
             for queue in queues
@@ -188,6 +201,7 @@ class Engine:
     def pause(self, tx: Tx, queues: list[str]) -> Sequence[None]:
         for queue in queues:
             lanes.pause(tx, queue)
+        self.feed.tell_others(tx, JOBS)
         return [None for _ in queues]
 
     def resume(self, tx: Tx, queues: list[str]) -> Sequence[None]:

@@ -50,6 +50,8 @@ class Lanes:
         self._floors: dict[int, tuple[int, int]] = {}
         self._floors_until = 0
         self._many_dead = False
+        # Of lanes that take turns, the one that was served last; of paced ones their pace knows.
+        self.turns: dict[str, int] = {}
 
     def number(self, tx: Tx, name: LaneName) -> int:
         """The lane's number; makes the lane if it is new."""

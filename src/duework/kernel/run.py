@@ -7,14 +7,18 @@ and so does a lost lease. Reads do not see this run's own writes.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, overload
 
 from duework.db.database import Tx
 from duework.errors import UsageError
+from duework.kernel.changes import touched
 from duework.kernel.error_text import hide
 from duework.kernel.job import Claimed, Effect, NewJob
+from duework.kernel.surroundings.resources import AsyncResource, Resource
+
+T = TypeVar("T")
 
 # Keys of jobs that a schedule made: with its key and its slot.
 SCHEDULED = "schedule:"
@@ -28,6 +32,8 @@ class Host(Protocol):
     def read(self, sql: str, values: Mapping[str, Any]) -> list[Any]: ...
 
     def secret(self, name: str) -> str: ...
+
+    def resource(self, resource: Any) -> Any: ...
 
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None: ...
 
@@ -112,6 +118,16 @@ class Run:
         hide(value)
         return value
 
+    @overload
+    def resource(self, resource: AsyncResource[T], /) -> Awaitable[T]: ...
+
+    @overload
+    def resource(self, resource: Resource[T], /) -> T: ...
+
+    def resource(self, resource: Any, /) -> Any:
+        """What an `@app.resource` yields, opened at its first use; of an async one: `await` it."""
+        return self._host.resource(resource)
+
     def write(
         self, sql: str, /, rows: Sequence[Mapping[str, Any]] | None = None, **values: Any
     ) -> None:
@@ -141,6 +157,10 @@ class Run:
         """Queue a message with the settle, or not at all. `outbox` may be `outbox.using(…)`."""
         new = outbox.using()._new(message, self._host.now())  # noqa: SLF001 - ours
         self._add(self._host.effect_as("message", new))
+
+    def touch(self, *topics: str) -> None:
+        """Tell those who listen to `app.changes()` that these changed, with the settle or not at all."""
+        self._add(self._host.effect_as("touch", touched(topics)))
 
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""

@@ -18,12 +18,13 @@ from typing import Any, Literal
 from duework.codec import PAYLOAD_LIMIT, ArgumentCodec, ResultCodec, return_type
 from duework.durations import Duration, milliseconds
 from duework.errors import TaskNotFound, UsageError
-from duework.kernel.job import KEEP
+from duework.kernel.job import KEEP, Ending
 from duework.kernel.outcomes import Outcome
 from duework.kernel.paces.admission import AddressedReport, Gate
-from duework.kernel.paces.pace import Pace
+from duework.kernel.paces.pace import Pace, Rate
 from duework.kernel.retry import Backoff, Exponential, delays
 from duework.kernel.run import Run
+from duework.kernel.surroundings.arounds import AroundAttempt, check_around
 
 Isolation = Literal["async", "thread", "process", "own"]
 Errors = type[BaseException] | tuple[type[BaseException], ...]
@@ -115,7 +116,7 @@ class Definition:
         self.function = function
         self.policy = chosen
         self.is_async = inspect.iscoroutinefunction(function)
-        self.takes_run = _takes_run(function)
+        self.takes_run = leads_with(function, Run)
         self.arguments = ArgumentCodec(function, int(self.takes_run), chosen.payload_limit)
         self.result = ResultCodec(_value_type(return_type(function)))
         self.delay = delays(chosen.backoff)
@@ -123,11 +124,21 @@ class Definition:
         self.keep_ms = _kept(chosen.keep)
         self.keep_failed_ms = _kept(chosen.keep_failed)
         self.reactions: list[Callable[..., None]] = []
+        # What a worker does around a process of the task's own, of which it gets the caller: for shapes.
+        self.around_child: Callable[[Run, Callable[[], Ending]], Any] | None = None
+        # Whether the user's context managers go around its attempts: the Part's own, and all of them.
+        self.surrounded = False
+        self.inner: list[AroundAttempt] = []
+        self.arounds: tuple[AroundAttempt, ...] = ()
         # Which kind of slot runs it.
         self.pool: Isolation = "async" if self.is_async else "thread"
         if chosen.isolation == "process":
             self.pool = "process"
         self.gates = gates(name, chosen.pace, self._default)
+
+    def check_arounds(self, arounds: Sequence[AroundAttempt]) -> None:
+        """A clear error for context managers that cannot go around it."""
+        check_around(self.name, is_async=self.is_async, arounds=arounds)
 
     def _default(self, name: str) -> Any:
         """What an argument is that was not given; an error if there is no such argument."""
@@ -147,6 +158,10 @@ def gates(
     for pace in listed:
         if not isinstance(pace, Pace):
             raise UsageError(f"pace= is a Rate, Tick, Quota or Adaptive, or a list: not {pace!r}")
+        if pace.per is not None and not isinstance(pace, Rate):
+            raise UsageError(
+                f"{pace!r} per {pace.per!r} is for the lanes of an outbox: {owner} has none"
+            )
         name = pace.name or f"{owner}:{pace.kind}"
         if count := sum(gate.name.partition("#")[0] == name for gate in found):
             name = f"{name}#{count + 1}"
@@ -168,7 +183,8 @@ def _value_type(annotated: Any) -> Any:
     return typing.Union[tuple(values)] if values else type(None)  # noqa: UP007 - made at run time
 
 
-def _takes_run(function: Callable[..., Any]) -> bool:
+def leads_with(function: Callable[..., Any], kind: type) -> bool:
+    """Whether the first parameter of a function is annotated so, and not stored with the others."""
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:
         return False
@@ -176,7 +192,7 @@ def _takes_run(function: Callable[..., Any]) -> bool:
         hints = typing.get_type_hints(function)
     except Exception:  # noqa: BLE001 - the codec reports annotations that cannot be read
         return False
-    return hints.get(parameters[0].name) is Run
+    return hints.get(parameters[0].name) is kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +209,8 @@ class Registry:
     def __init__(self) -> None:
         self._tasks: dict[str, Definition] = {}
         self.queue_limits: dict[str, int] = {}
+        # Context managers around every attempt of the user's tasks, the outermost first.
+        self.arounds: list[AroundAttempt] = []
         # By name: chain, schedule, message, batch.
         self.writes: dict[str, Writes] = {}
         self.task_paces: dict[str, tuple[Gate, ...]] = {}
@@ -207,10 +225,33 @@ class Registry:
         if known is not None and known.function is not definition.function:
             message = f"there is a task {definition.name!r} already; give one of them another name="
             raise UsageError(message)
+        if definition.surrounded:
+            self._surround(definition)
         if definition.gates and known is None:
             self._pace(definition.gates)
             self.task_paces[definition.name] = definition.gates
         self._tasks[definition.name] = definition
+
+    def add_around(self, made: AroundAttempt) -> None:
+        """One more context manager around all of the user's tasks, inside those before it."""
+        for task in (surrounded := self._surrounded()):
+            task.check_arounds([made])
+        self.arounds.append(made)
+        for task in surrounded:
+            self._surround(task)
+
+    def surround_again(self) -> None:
+        """A Part has one more."""
+        for task in self._surrounded():
+            self._surround(task)
+
+    def _surrounded(self) -> list[Definition]:
+        return [task for task in self._tasks.values() if task.surrounded]
+
+    def _surround(self, task: Definition) -> None:
+        found = (*self.arounds, *task.inner)
+        task.check_arounds(found)
+        task.arounds = found
 
     def pace_queue(self, name: str, pace: Pace | Sequence[Pace]) -> None:
         """Let a queue's jobs be admitted by a pace, whatever their tasks have."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from duework.db.database import Changes, Tx
 from duework.db.writer.blocks import block, refuse_second, turn
+from duework.kernel.changes import touched
 from duework.kernel.engine import Engine
 from duework.kernel.job import Enqueued
 
@@ -67,6 +68,10 @@ class Transaction:
         item = self._engine.registry.writes["secret"].item(name, None)
         return bool(self._write("secret", item))
 
+    def touch(self, *topics: str) -> None:
+        """Tell those who listen to `app.changes()` that these changed, once this has committed."""
+        self._write("touch", touched(topics))
+
     def _write(self, name: str, item: Any) -> Any:
         """Let a shape write something of its own."""
         return self._engine.registry.writes[name].verb(self._tx, [item])[0]
@@ -118,6 +123,8 @@ class Block:
 def _opened(engine: Callable[[], Engine]) -> Iterator[Transaction]:
     opened = engine()
     with opened.database.transaction() as tx:
+        if opened.writer.watch is not None:
+            opened.writer.watch(tx)
         yield Transaction(tx, opened)
 
 

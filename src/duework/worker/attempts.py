@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from duework.kernel.engine import Engine, WorkerLimits
 from duework.kernel.facts import JobStarted, JobStuck, LeaseWasLost
 from duework.kernel.job import Claimed, Ending, Lease, places
 from duework.kernel.run import Host
+from duework.kernel.surroundings.arounds import acall_within, call_within
 from duework.worker.isolation import parent as isolate
 from duework.worker.pools.coroutines import Coroutines
 from duework.worker.pools.threads import Threads
@@ -163,9 +165,14 @@ class Attempts:
         attempt.place = self.started_jobs.start(attempt.job.id)
         return _call(attempt)
 
-    def _call_isolated(self, attempt: RunningAttempt) -> Ending:
+    def _call_isolated(self, attempt: RunningAttempt) -> Any:
         if attempt.run.now >= attempt.job.start_by:
             raise TooLate
+        if (around := attempt.task.around_child) is not None:
+            return around(attempt.run, lambda: self._in_child(attempt))
+        return self._in_child(attempt)
+
+    def _in_child(self, attempt: RunningAttempt) -> Ending:
         engine = self._engine
         return isolate.call(
             attempt,
@@ -376,6 +383,15 @@ def _call(attempt: RunningAttempt) -> Any:
     """The user's function, at most two frames below ours."""
     if attempt.job.start_by < FOREVER and attempt.run.now >= attempt.job.start_by:
         raise TooLate
+    if attempt.task.arounds:
+        return _call_within(attempt)
     if attempt.task.takes_run:
         return attempt.task.function(attempt.run, *attempt.args, **attempt.kwargs)
     return attempt.task.function(*attempt.args, **attempt.kwargs)
+
+
+def _call_within(attempt: RunningAttempt) -> Any:
+    task, run = attempt.task, attempt.run
+    args = [run, *attempt.args] if task.takes_run else attempt.args
+    call = partial(task.function, *args, **attempt.kwargs)
+    return (acall_within if task.is_async else call_within)(task.arounds, run, call)

@@ -41,6 +41,9 @@ class WorkerHost:
             raise UsageError("secrets need an App")
         return self._engine.open_secret(name)
 
+    def resource(self, resource: Any) -> Any:
+        return self._engine.resources.get(resource)
+
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect:
         def enqueue(tx: Tx) -> None:
             self._engine.enqueue(tx, list(jobs))

@@ -302,7 +302,7 @@ class Runner:
             return report
         said = report or _REPORTS.get(kind, _OVER)
         gates = registry.reported_to(task, job.queue, said.word)
-        rows = tuple((gate.row(job.payload), gate.pace) for gate in gates)
+        rows = tuple((gate.row(job.payload, job.share), gate.pace) for gate in gates)
         return PaceReport(said.word, said.value, rows) if rows else report
 
     def _fallback(

@@ -118,6 +118,7 @@ class Worker:
         self._wakeups.on_handed = self._resting.handed
         keeper = self._lease_keeper()
         engine.local_bells.append(self.ring)
+        engine.resources.enter()
         engine.emit(WorkerStarted(self.id, self._process.pid, len(engine.registry.names())))
         self._wakeups.start()
         if self.offers:
@@ -134,6 +135,7 @@ class Worker:
             released = await self._hand_back()
             keeper.stop()
             self._attempts.close()
+            await engine.resources.leave()
             engine.emit(WorkerStopped(self.id, released))
         if self._fatal is not None:
             raise self._fatal

@@ -89,6 +89,7 @@ class Strava(Twin):
             "add_activity": self.add_activity,
             "edit_activity": self.edit_activity,
             "delete_activity": self.delete_activity,
+            "list_activities": self.list_activities,
             "connect": self.connect,
             "choose": self.choose,
             "expire": self.expire,
@@ -141,6 +142,10 @@ class Strava(Twin):
         found = self.athletes[athlete]
         found.activities[:] = [each for each in found.activities if each.id != id]
         self.pushes.push(athlete, "activity", id, "delete", {})
+
+    def list_activities(self, athlete: int) -> list[int]:
+        """Every activity of an athlete, whoever may see it: what a whole sync should have found."""
+        return [each.id for each in self.athletes[athlete].activities]
 
     def connect(self, athlete: int, scope: str = "read,activity:read_all") -> dict[str, Any]:
         """Tokens for an athlete without a browser: what the exchange of a code would answer."""

@@ -24,11 +24,22 @@ LONGEST_BACKOFF = 5.0
 
 
 class Listener:
-    """Calls `callback(payload)` for every notification, from its own thread, until closed."""
+    """Calls `callback(payload)` for every notification, from its own thread, until closed.
 
-    def __init__(self, url: str, callback: Callable[[str], None], channel: str = CHANNEL) -> None:
+    It sends `greeting` whenever it begins to listen, and what the callback returns.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        callback: Callable[[str], str | None],
+        channel: str = CHANNEL,
+        greeting: str | None = None,
+    ) -> None:
         self._arguments = arguments(url)
         self._callback = callback
+        self._channel = channel
+        self._greeting = greeting
         self._listen = sql.SQL("listen {}").format(sql.Identifier(channel))
         self._stop = threading.Event()
         # A byte in this pipe ends the wait for the socket; the thread needs no timeout to notice.
@@ -63,6 +74,7 @@ class Listener:
                     failures, self._listening = 0, True
                     if connected_before:
                         self._callback(RECONNECTED)
+                    self._send(connection, self._greeting)
                     connected_before = True
                     self._follow(connection)
             except (psycopg.Error, OSError):
@@ -78,6 +90,14 @@ class Listener:
             selector.register(self._wake, selectors.EVENT_READ)
             while not self._stop.is_set():
                 # What came along with the answer to LISTEN is already off the socket.
-                for notification in connection.notifies(timeout=0):
-                    self._callback(notification.payload)
-                selector.select()
+                found = connection.notifies(timeout=0)
+                answers = [self._callback(each.payload) for each in found]
+                for word in {word for word in answers if word is not None}:
+                    self._send(connection, word)
+                # The same holds for what came along with an answer to us.
+                if not any(answers):
+                    selector.select()
+
+    def _send(self, connection: psycopg.Connection, word: str | None) -> None:
+        if word is not None:
+            connection.execute("select pg_notify(%s, %s)", [self._channel, word])

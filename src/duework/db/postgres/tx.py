@@ -113,6 +113,7 @@ class PostgresTx:
         self.connection = connection
         self.after_commit: list[Callable[[], None]] = []
         self.made: NewRow | None = None
+        self.note: Callable[[Statement], None] | None = None
         self._kernel = kernel
         self._marker = marker
         self._ahead = [*ahead] if marker is None else [(BEGIN, None), (_MARK, marker)]
@@ -134,12 +135,16 @@ class PostgresTx:
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
         """Run a kernel statement; its rows, if it returns any."""
+        if self.note is not None:
+            self.note(statement)
         cursor = self._kernel_cursor()
         self._run(cursor, statement.postgres, values)
         return _rows(cursor)
 
     def change(self, statement: Statement, values: Values) -> int:
         """Run a kernel statement once; rows touched."""
+        if self.note is not None:
+            self.note(statement)
         cursor = self._kernel_cursor()
         self._run(cursor, statement.postgres, values)
         return max(0, cursor.rowcount)
@@ -148,6 +153,8 @@ class PostgresTx:
         """Run a statement once, with an array for each parameter."""
         if not rows:
             return 0
+        if self.note is not None:
+            self.note(statement)
         columns = map(list, zip(*rows, strict=True))
         cursor = self._kernel_cursor()
         self._run(cursor, statement.postgres, dict(zip(statement.names, columns, strict=True)))
@@ -155,6 +162,8 @@ class PostgresTx:
 
     def put(self, statement: Statement, row: NewRow) -> None:
         """Run a kernel statement once; the first one may be kept back: perhaps it is the only one."""
+        if self.note is not None:
+            self.note(statement)
         named = dict(zip(statement.names, row, strict=True))
         # With more ahead of it than the marker it is in a savepoint.
         if self._at_once and not (self._sent or self._put) and self._ahead[-1][1] is self._marker:
@@ -210,7 +219,7 @@ class PostgresTx:
             len(self._ahead),
             self._sent,
         )
-        limit_set = self._limit_set
+        limit_set, hints = self._limit_set, self._hints.copy()
         self._ahead.append(_SAVEPOINT)
         if limit_ms is not None:
             self._limit = Limit(limit_ms, outer)
@@ -221,7 +230,7 @@ class PostgresTx:
             if limit_ms is not None and self._limit is not None:
                 self._limit.left()
         except BaseException:
-            self._limit, self._limit_set = outer, limit_set
+            self._limit, self._limit_set, self._hints = outer, limit_set, hints
             del self.after_commit[callbacks:]
             if self._sent == sent:
                 del self._ahead[place:]

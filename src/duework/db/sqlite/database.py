@@ -25,6 +25,7 @@ from duework.db.queries import Statement
 from duework.db.sqlite import files
 from duework.db.sqlite.backup import copied
 from duework.db.sqlite.boots import current
+from duework.db.sqlite.foreign import ForeignCommits
 from duework.db.sqlite.markers import CommitMarkers
 from duework.db.sqlite.repair import mend
 from duework.db.sqlite.reserve import Reserve
@@ -55,7 +56,7 @@ class SqliteDatabase:
         self._log = Log("full" if durability == "power" else "normal")
         self._changes = 0
         self._writer: Connection | None = None
-        self._seen_version = 0
+        self._crowd, self._others = ForeignCommits(), ForeignCommits()
         self._foreign_until = self._look_at = 0.0
         self._pulse: Connection | None = None
         self._pulse_lock = threading.Lock()
@@ -145,11 +146,12 @@ class SqliteDatabase:
 
     def _look_for_others(self, connection: apsw.Connection) -> None:
         """Whether another connection has written; a hint, whose failure is no concern of the caller."""
-        with contextlib.suppress(apsw.Error):
-            version = connection.pragma("data_version")
-            if version != self._seen_version:
-                self._seen_version = version
-                self._foreign_until = monotonic() + 0.1
+        if self._crowd.look(connection):
+            self._foreign_until = monotonic() + 0.1
+
+    def foreign(self) -> bool:
+        """Whether others have written since the last call; asked between two commits."""
+        return self._others.look(self._write_connection())
 
     def rollback(self) -> None:
         connection = self._writer

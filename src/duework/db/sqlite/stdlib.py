@@ -23,6 +23,7 @@ class StdlibTx:
         self.connection = connection
         self.after_commit: list[Callable[[], None]] = []
         self.made: NewRow | None = None
+        self.note: Callable[[Statement], None] | None = None
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
         plain = {name: encode_list(v) if isinstance(v, list) else v for name, v in values.items()}

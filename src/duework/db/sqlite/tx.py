@@ -48,13 +48,18 @@ class SqliteTx:
         # A change of the schema touches no row that is counted.
         self.wrote = False
         self.made: NewRow | None = None
+        self.note: Callable[[Statement], None] | None = None
         self._limit: Limit | None = None
 
     def query(self, statement: Statement, values: Values) -> list[tuple[Any, ...]]:
+        if self.note is not None:
+            self.note(statement)
         # With no text it is something that only a server needs.
         return self._run(statement.sqlite, values) if statement.sqlite else []
 
     def change(self, statement: Statement, values: Values) -> int:
+        if self.note is not None:
+            self.note(statement)
         before = self.connection.total_changes()
         self._run(statement.sqlite, values)
         return self.connection.total_changes() - before
@@ -76,6 +81,8 @@ class SqliteTx:
             self._limit.spare(began)
 
     def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
+        if self.note is not None:
+            self.note(statement)
         before, began = self.connection.total_changes(), monotonic()
         try:
             self.connection.executemany(statement.sqlite, rows)
@@ -87,6 +94,8 @@ class SqliteTx:
         return self.connection.total_changes() - before
 
     def put(self, statement: Statement, row: NewRow) -> None:
+        if self.note is not None:
+            self.note(statement)
         self._put(statement.sqlite, row)
         self.made = row
 
@@ -98,6 +107,8 @@ class SqliteTx:
                 raise
 
     def put_if(self, statement: Statement, row: NewRow, more: tuple[Any, ...]) -> bool:
+        if self.note is not None:
+            self.note(statement)
         self._put(statement.sqlite, row + more)
         if not self.connection.changes():
             return False

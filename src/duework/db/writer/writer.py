@@ -70,6 +70,8 @@ class Writer:
         self._pid = self._here[0]
         # Called when a group has failed and is about to run once more.
         self.before_second_run: Callable[[], None] = lambda: None
+        # Called with each transaction before anything is written; None while nobody wants to know.
+        self.watch: Callable[[Tx], None] | None = None
         # Why nothing can be written at the moment, and since when; None when all is well.
         self.parked: str | None = None
         self._parked_at = 0.0
@@ -166,6 +168,15 @@ class Writer:
         for request in left:
             request.error = UsageError(CLOSED)
         answer_all(left)
+
+    def between_commits(self, look: Callable[[], bool], seconds: float) -> bool | None:
+        """What `look` says while nothing is being written; None if that takes too long."""
+        if not self._busy.acquire(timeout=seconds):
+            return None
+        try:
+            return look()
+        finally:
+            self._busy.release()
 
     def _check(self) -> None:
         if inside() or self._stop or self._fatal is not None or self._here[0] != self._pid:
@@ -308,7 +319,7 @@ class Writer:
         along: list[AttachedRequest] = []
         happened = False
         try:
-            tx = self._database.begin()
+            tx = self._begin()
             # A verb, an effect or a reaction that writes past its transaction would wait for itself.
             holding.set(self._hold)
             try:
@@ -336,6 +347,12 @@ class Writer:
                 self.attached.undo(along)
         return tx
 
+    def _begin(self) -> Tx:
+        tx = self._database.begin()
+        if self.watch is not None:
+            self.watch(tx)
+        return tx
+
     def _tell(self, answered: list[Request]) -> None:
         """Answer them, and what went along with them; each event loop is woken once."""
         answer_all([*answered, *self.attached.over()])
@@ -344,7 +361,7 @@ class Writer:
         """The second run: each request in a savepoint of its own."""
         self._database.rollback()
         self.before_second_run()
-        tx = self._database.begin()
+        tx = self._begin()
         run_singly(tx, group)
         if any(request.error is None for request in group):
             self._commit(tx)

@@ -5,14 +5,26 @@
 -- name: insert
 -- Nothing is returned if there is a batch with the same key.
 insert into duework_batch (id, name, key, task, total, keep, due, created, then_job, then_lane,
-                           then_task, then_payload, then_delay, then_expires)
+                           then_task, then_payload, then_delay, then_expires, member)
 values (:id, :name, :key, :task, :total, :keep, :due, :created, :then_job, :then_lane,
-        :then_task, :then_payload, :then_delay, :then_expires)
+        :then_task, :then_payload, :then_delay, :then_expires, :member)
 on conflict (key) where key is not null do nothing
 returning id
 
 -- name: by_key
 select id from duework_batch where key = :key and key is not null
+
+-- name: grow
+-- It has more members from now on; nothing is returned if it is over. The last of those that it had may end
+-- at the same time: whoever writes this row first decides, and the other one sees it.
+update duework_batch
+set total = total + :count
+where id = :id and settled is null
+returning id
+
+-- name: terms
+-- How its members are made, and whether it is over.
+select member, settled from duework_batch where id = :id
 
 -- name: count
 -- Adds what a whole group has changed, and returns how many members are open still.
@@ -102,9 +114,9 @@ limit :wanted
 
 -- name: failed_in_order
 -- What is left to revive, from the oldest on, since that is the order in which they are to run.
-select id
+select id, task, key
 from duework_job
-where batch = :batch and batch is not null and state = 'failed'
+where batch = :batch and batch is not null and state = 'failed' and id > :after
 order by batch, id
 limit :wanted
 
@@ -127,13 +139,13 @@ where id in (select id from duework_job
 returning id, batch
 
 -- name: revive_plain
--- Opens a batch's failed jobs that nothing hangs on; returns them.
+-- Opens a batch's failed jobs that nothing hangs on, and whose keys are not to be looked for; returns them.
 update duework_job
 set state = 'open', due = :now, failures = 0, crashes = 0, result = null, again = null,
     cancel_reason = null, progress = null, settled = null
 where id in (select id from duework_job
              where batch = :batch and batch is not null and state = 'failed' and linked = 0
-               and after is null
+               and after is null and key is null
              order by batch, id /*+ for update */)
 returning id
 

@@ -9,15 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from duework.clock import FOREVER
 from duework.codec import encode
 from duework.db.database import Tx
-from duework.errors import NotFound, UsageError
+from duework.errors import Conflict, NotFound, UsageError
 from duework.ids import Ids
 from duework.kernel import jobs
 from duework.kernel.batches.counters import BATCHES, Tally
 from duework.kernel.error_text import storable
-from duework.kernel.job import KEEP, Enqueued, JobId, NewBatch, Reaction
+from duework.kernel.job import (
+    KEEP,
+    Enqueued,
+    JobId,
+    MemberTerms,
+    NewBatch,
+    NewMembers,
+    Reaction,
+)
 from duework.kernel.lanes import JOBS, Lanes
 
 
@@ -36,27 +46,66 @@ def _create(tx: Tx, new: NewBatch, *, ids: Ids, lanes: Lanes, now: int) -> Enque
         "name": new.name,
         "key": new.key,
         "task": new.member.lane.task,
-        "total": len(new.payloads),
+        "total": 0 if new.keys is not None else len(new.payloads),
         "keep": new.keep,
         "due": FOREVER,
         "created": now,
+        "member": None if new.terms is None else encode(new.terms),
         **_follow(tx, new, batch, ids, lanes),
     }
     while not tx.query(BATCHES.insert, values):
         if existing := tx.query(BATCHES.by_key, {"key": new.key}):
             return Enqueued(JobId(existing[0][0]), existed=True)
-    if not new.payloads:
+    members = NewMembers(new.member.but(batch=batch), new.payloads, new.keys)
+    count = _insert(tx, members, ids=ids, lanes=lanes, now=now)
+    if new.keys is not None:
+        tx.query(BATCHES.grow, {"id": batch, "count": count})
+    if not count:
         tally = Tally()
         tally.touch(batch)
         tally.write(tx, now=now)
-    elif new.member.serial is None and new.member.after is None:
-        first = ids.draw_many(len(new.payloads))[0]
-        lane = lanes.number(tx, new.member.lane)
-        jobs.insert_alike(tx, new.member.but(batch=batch), new.payloads, first, lane)
-    else:
-        members = [new.member.but(payload=payload, batch=batch) for payload in new.payloads]
-        jobs.enqueue(tx, members, ids=ids, lanes=lanes, now=now)
     return Enqueued(JobId(batch))
+
+
+def _insert(tx: Tx, new: NewMembers, *, ids: Ids, lanes: Lanes, now: int) -> int:
+    """Write members; how many. An open or remembered job with the key of one is none of this batch."""
+    common, payloads = new.member, new.payloads
+    if not payloads:
+        return 0
+    if new.keys is None and common.serial is None and common.after is None:
+        first = ids.draw_many(len(payloads))[0]
+        jobs.insert_alike(tx, common, payloads, first, lanes.number(tx, common.lane))
+        return len(payloads)
+    keys: Sequence[str | None] = new.keys or [None] * len(payloads)
+    both = zip(payloads, keys, strict=True)
+    members = [common.but(payload=payload, key=key) for payload, key in both]
+    answers = jobs.enqueue(tx, members, ids=ids, lanes=lanes, now=now)
+    return sum(not answer.existed for answer in answers)
+
+
+def add(tx: Tx, new: NewMembers, *, ids: Ids, lanes: Lanes, now: int) -> int:
+    """Write more members of a batch that is open; how many. `Conflict` if it is over."""
+    batch = new.member.batch
+    assert batch is not None, "given"
+    count = _insert(tx, new, ids=ids, lanes=lanes, now=now)
+    # Last, as everywhere: whether its last member has ended meanwhile is known under this row's lock.
+    if not tx.query(BATCHES.grow, {"id": batch, "count": count}):
+        find(tx, batch)
+        raise _is_over(batch)
+    return count
+
+
+def terms(tx: Tx, batch: int) -> MemberTerms | None:
+    """How members of an open batch are made; None if that was not stored."""
+    find(tx, batch)
+    [(text, settled)] = tx.query(BATCHES.terms, {"id": batch})
+    if settled is not None:
+        raise _is_over(batch)
+    return None if text is None else msgspec.json.decode(text, type=MemberTerms)
+
+
+def _is_over(batch: int) -> Conflict:
+    return Conflict(f"batch {batch} is over: its last member has ended; make another batch")
 
 
 def _follow(tx: Tx, new: NewBatch, batch: int, ids: Ids, lanes: Lanes) -> dict[str, Any]:
@@ -114,9 +163,14 @@ def retry(tx: Tx, batch: int, *, then: bool, ids: Ids, now: int) -> int:
     tally = Tally()
     tally.reopened(batch, "failed", revived)
     tally.write(tx, now=now)
-    wanted = {"batch": batch, "wanted": jobs.CHUNK}
-    while rest := tx.query(BATCHES.failed_in_order, wanted):
-        revived += len(jobs.revive(tx, [row[0] for row in rest], now=now))
+    wanted, last = {"batch": batch, "wanted": jobs.CHUNK}, 0
+    while rest := tx.query(BATCHES.failed_in_order, {**wanted, "after": last}):
+        last = rest[-1][0]
+        revived += len(jobs.revive(tx, [job for job, _, key in rest if key is None], now=now))
+        for job, task, key in rest:
+            # What another open job with that key has taken over is not wanted twice.
+            if key is not None and not tx.query(JOBS.key_taken, {"task": task, "key": key}):
+                revived += len(jobs.revive(tx, [job], now=now))
     if then and revived:
         tx.query(BATCHES.rearm, {"id": batch, "job": ids.draw()})
     return revived

@@ -38,16 +38,22 @@ class Gate:
     # What an argument that was not given is.
     default: Any = None
 
-    def row(self, payload: str) -> str:
+    def of(self, share: str) -> str:
+        """The name of the row for a lane: its own where every share has one."""
+        return self._valued(share) if self.pace.by_lane else self.name
+
+    def row(self, payload: str, share: str = "") -> str:
         """The name of the row for a job: its own where every value has one."""
         if self.pace.per is None:
-            return self.name
+            return self.of(share)
         try:
             value = decode(payload).get(self.pace.per, self.default)
         except (InvalidArguments, AttributeError):
             # A damaged payload: its attempt will say so.
             value = None
-        text = value if isinstance(value, str) else encode(value)
+        return self._valued(value if isinstance(value, str) else encode(value))
+
+    def _valued(self, text: str) -> str:
         if len(text) > VALUE_LIMIT:
             text = f"{text[:VALUE_LIMIT]}~{_digest(text)}"
         return f"{self.name}[{text}]"
@@ -122,7 +128,7 @@ class Admission:
             if plain:
                 self._gates[lane.id] = plain
                 self._visited[lane.id] = lane
-                paces.update((gate.name, gate.pace) for gate in plain)
+                paces.update((gate.of(lane.name.share), gate.pace) for gate in plain)
         if paces:
             self._rows = _locked(self._tx, paces, self._now)
             self._earlier = _applied(self._rows, reports, self._now)
@@ -131,22 +137,45 @@ class Admission:
 
     def left(self, lane: Lane) -> int:
         """How many jobs of the lane are admitted now."""
+        return self._left(self._gates_of(lane))
+
+    def left_in_common(self, lane: Lane) -> int:
+        """The same by what it shares with other lanes."""
+        return self._left([found for found in self._gates_of(lane) if not found[0].pace.by_lane])
+
+    def _left(self, gates: Sequence[tuple[Gate, _Row]]) -> int:
         left = FOREVER
-        for gate in self._gates.get(lane.id, ()):
-            row = self._rows[gate.name]
+        for gate, row in gates:
             left = min(left, row.pace.left(row.state, self._now) // gate.pace.units)
         return left
 
+    def _gates_of(self, lane: Lane) -> list[tuple[Gate, _Row]]:
+        gates = self._gates.get(lane.id, ())
+        return [(gate, self._rows[gate.of(lane.name.share)]) for gate in gates]
+
+    def last_turn(self, lane: Lane, turn: str) -> int | None:
+        """Of lanes that take turns, the one that was served last; None if no pace knows."""
+        for gate, row in self._gates_of(lane):
+            if not gate.pace.by_lane:
+                return int(row.state.get("turns", {}).get(turn, 0))
+        return None
+
+    def note_turn(self, lane: Lane, turn: str, last: int) -> None:
+        """That one was served last; it is saved with what was taken."""
+        for gate, row in self._gates_of(lane):
+            if not gate.pace.by_lane:
+                row.state["turns"] = {**row.state.get("turns", {}), turn: last}
+                return
+
     def bound(self, lane: Lane) -> int:
         """Only jobs that were due by then are admitted."""
-        states = [self._rows[gate.name] for gate in self._gates.get(lane.id, ())]
+        states = [row for _, row in self._gates_of(lane)]
         return min([row.pace.bound(row.state, self._now) for row in states], default=self._now)
 
     def take(self, lane: Lane, count: int, *, short: bool) -> int:
         """So many were claimed, of fewer than there was room for if `short`; until when they start."""
         start_by = FOREVER
-        for gate in self._gates.get(lane.id, ()) if count else ():
-            row = self._rows[gate.name]
+        for gate, row in self._gates_of(lane) if count else ():
             row.pace.take(row.state, self._now, count * gate.pace.units)
             row.changed = row.taken = True
             start_by = min(start_by, row.pace.start_by(row.state, self._now))
@@ -193,7 +222,7 @@ class Admission:
             self._tx.bulk(PACES.promise, rows)
         for job in jobs:
             for gate in self._gates.get(job.lane, ()):
-                row = self._rows[gate.name]
+                row = self._rows[gate.of(job.share)]
                 row.pace.take(row.state, self._now, -gate.pace.units)
 
     def close(self) -> bool:
@@ -220,12 +249,12 @@ class Admission:
     def _waits(self, lane: Lane) -> tuple[int, str]:
         """When the lane is admitted again, and what it waits for; 0 if it need not wait."""
         found = [(0, "")]
-        for gate in self._gates[lane.id]:
-            row, now = self._rows[gate.name], self._now
+        now = self._now
+        for gate, row in self._gates_of(lane):
             # What comes due after a tick waits for the next one, however much is left of this.
             ticked = lane.id in self._short and row.pace.kind in {"tick", "adaptive"}
             if row.pace.left(row.state, now) < gate.pace.units or (ticked and row.state["used"]):
-                found.append((gate.pace.again(row.state, now), gate.name))
+                found.append((gate.pace.again(row.state, now), gate.of(lane.name.share)))
         return max(found)
 
 
@@ -283,6 +312,8 @@ def _values(name: str, row: _Row, now: int) -> tuple[Any, ...]:
         if not row.taken:
             # An upstream may have reported more than that, or the limit is a lower one by now.
             most = max(most, used)
+        if pace.by_lane:
+            idle = pace.over(state)
     return (encode(state), used, most, state["blocked"], idle, now, name)
 
 

@@ -31,6 +31,8 @@ AHEAD_MS = 2000
 # edge of a period.
 MARGIN_MS = 3
 SHORTEST_MS = 10
+# What `per=` says where every lane of an outbox has a pace of its own.
+LANE = "lane"
 _RATE = re.compile(r"\s*(\d+)\s*/\s*(\S.*)")
 _NAME = re.compile(r"[A-Za-z_][\w.:-]{0,199}")
 
@@ -41,6 +43,8 @@ class Pace:
     kind: ClassVar[str] = ""
     # The argument whose every value has a pace of its own.
     per: str | None = None
+    # Whether every lane has one of its own: of an outbox, every `lane=` of its messages.
+    by_lane: bool = False
     # What one job takes.
     units: int = 1
 
@@ -60,6 +64,18 @@ class Pace:
         other = copy(self)
         other.listeners = []
         return other
+
+    def for_lanes(self) -> Self:
+        """The same where `per="lane"` stands for the lanes of jobs and not for an argument."""
+        made = self.own()
+        if made.per == LANE:
+            made = copy(made)
+            made.listeners, made.per, made.by_lane = [], None, True
+        return made
+
+    def over(self, state: State) -> int:
+        """From when on a state is as good as none."""
+        raise NotImplementedError
 
     def terms(self) -> tuple[Any, ...]:
         """What two paces of one name must agree on."""
@@ -151,7 +167,8 @@ class Rate(Pace):
     """So many starts in a period, evenly: `Rate("20/1m")`, `Rate("5/2s", per="webhook")`.
 
     Never more than that in a period of the clock, and in any other stretch of that length at most
-    `burst` more. With `per`, every value of that argument has a rate of its own.
+    `burst` more. With `per`, every value of that argument has a rate of its own; in an outbox, with
+    `per="lane"`, every lane.
     """
 
     kind = "rate"
@@ -187,7 +204,7 @@ class Rate(Pace):
 
     def terms(self) -> tuple[Any, ...]:
         """What two of one name must agree on."""
-        return (self.kind, self.count, self.period, self.burst, self.per)
+        return (self.kind, self.count, self.period, self.burst, self.per, self.by_lane)
 
     def fresh(self) -> State:
         """The state of one that never admitted anything."""
@@ -246,6 +263,10 @@ class Rate(Pace):
         """The end of the period."""
         return self._end(self._when(state, now)) - self._margin
 
+    def over(self, state: State) -> int:
+        """By then it is full, and the period before is no neighbour of the present one."""
+        return int(max(state["blocked"], state["at"] + 2 * self.period))
+
     def _end(self, when: int) -> int:
         return (when // self.period + 1) * self.period
 
@@ -292,13 +313,19 @@ class Rate(Pace):
 class Tick(Pace):
     """So many at each tick, and ticks at least a period apart: `Tick(15, "10s")`.
 
-    A job that comes between two ticks waits for the next; it does not make one.
+    A job that comes between two ticks waits for the next; it does not make one. In an outbox, with
+    `per="lane"`, every lane has ticks of its own.
     """
 
     kind = "tick"
 
-    def __init__(self, count: int, every: Duration, *, name: str | None = None) -> None:
+    def __init__(
+        self, count: int, every: Duration, *, per: str | None = None, name: str | None = None
+    ) -> None:
         super().__init__(name)
+        if per not in (None, LANE):
+            raise UsageError(f"per= of a tick is 'lane', in an outbox, or left out: not {per!r}")
+        self.per = per
         self.count = whole("the count of a tick", count)
         self.period = period(every)
 
@@ -307,7 +334,7 @@ class Tick(Pace):
 
     def terms(self) -> tuple[Any, ...]:
         """What two of one name must agree on."""
-        return (self.kind, self.count, self.period)
+        return (self.kind, self.count, self.period, self.by_lane)
 
     def fresh(self) -> State:
         """The state of one that never admitted anything."""
@@ -316,6 +343,10 @@ class Tick(Pace):
     def most(self, state: State) -> int:  # noqa: ARG002 - the same at all times
         """What may be taken in one window."""
         return self.count
+
+    def over(self, state: State) -> int:
+        """The next tick begins anew."""
+        return max(int(state["blocked"]), self._over(state))
 
     def _over(self, state: State) -> int:
         return int(state["tick"] + self.period)

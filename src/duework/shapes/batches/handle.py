@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -21,8 +21,8 @@ from duework.errors import Error, WaitTimeout
 from duework.handles import Job, looks
 from duework.kernel.batches import verbs
 from duework.kernel.error_text import redact
-from duework.kernel.job import KEEP, NewBatch
-from duework.task import Task, Using
+from duework.kernel.job import KEEP, MemberTerms, NewBatch
+from duework.task import Task, Using, new_members
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -129,6 +129,21 @@ class Batch(msgspec.Struct, frozen=True):
 
         return engine.writer.call(retry, [self.id])[0]
 
+    def add(self, items: Iterable[Any]) -> int:
+        """Add a member for each item, by the options that the batch was made with; how many are new.
+
+        A batch whose last member has ended is over, and this a `Conflict` that changes nothing.
+        """
+        app = self._of()
+        engine = app.engine
+        with engine.database.reading() as tx:
+            terms = verbs.terms(tx, self.id)
+        task = engine.registry.find(self.task)
+        plain = MemberTerms(task.policy.queue, task.policy.priority)
+        new = new_members(task, terms or plain, items, app.now())
+        mine = msgspec.structs.replace(new, member=new.member.but(batch=self.id))
+        return engine.writer.call(engine.add_members, [mine])[0]
+
     def then_job(self) -> Job[Any] | None:
         """The follow-up, the last one if there were several; None while there is none."""
         batch = self.refresh()
@@ -159,6 +174,7 @@ class Batch(msgspec.Struct, frozen=True):
     ajobs = averb(jobs)
     acancel = averb(cancel)
     aretry = averb(retry)
+    aadd = averb(add)
     athen_job = averb(then_job)
 
     def _of(self) -> App:
@@ -206,15 +222,20 @@ class Batches:
         then: AnyTask | None = None,
         key: str | None = None,
         keep: Duration | None = KEEP / 1000,
+        member_key: str | None = None,
+        once: Duration | Literal["forever"] | None = None,
     ) -> Batch:
         """One job for each item, in one transaction, counted together.
 
         A tuple is a list of arguments, anything else one argument. When the last job first ends,
         in whichever way, `then` is enqueued, with the batch's id if it takes an argument. A second
         batch with the same `key` is not made: the first is returned, for as long as it is kept.
+        `member_key` is a text with the names of arguments in braces: an item of which there is an open
+        job with that key, or one that `once` remembers, gets none, and is not counted.
         """
         using = task.using()
         options: dict[str, Any] = {"name": name, "then": then, "key": key, "keep": keep}
+        options |= {"member_key": member_key, "once": once}
         new = using._new_batch(items, self.now(), **options)  # noqa: SLF001 - ours
         return self._made(new, using._options.connection)  # noqa: SLF001 - ours
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import string
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 import msgspec
 
 from duework.averbs import averb
+from duework.codec import check_template
 from duework.durations import Duration, Moment, milliseconds, planned
 from duework.errors import UsageError
 from duework.kernel.job import LaneName, NewJob
@@ -84,7 +84,7 @@ class ChainTask(Generic[P]):
         self._key = key
         self._signature = _without_first(inspect.signature(function))
         if key is not None:
-            _check_template(key, self._signature)
+            check_template("key", key, self._signature.parameters)
         self.finishers: list[Callable[..., Any]] = []
         self.reactions: list[Callable[..., None]] = []
         self.__wrapped__ = function
@@ -200,21 +200,6 @@ def _without_first(signature: inspect.Signature) -> inspect.Signature:
     return signature.replace(parameters=list(signature.parameters.values())[1:])
 
 
-def _check_template(key: str, signature: inspect.Signature) -> None:
-    """Every name in braces is an argument."""
-    try:
-        fields = [name for _, name, _, _ in string.Formatter().parse(key) if name is not None]
-    except ValueError as error:
-        raise UsageError(f"key={key!r} cannot be read: {error}") from None
-    for name in fields:
-        first = name.partition(".")[0].partition("[")[0]
-        if first not in signature.parameters:
-            there = ", ".join(signature.parameters) or "none"
-            raise UsageError(
-                f"key={key!r} names {first!r}, which is no argument; there are: {there}"
-            )
-
-
 # --- the function that the worker calls
 
 
@@ -310,7 +295,7 @@ class ChainDecorator:
             check_size(page_size)
             wrapped = _wrapped(function)
             if key is not None:
-                _check_template(key, _without_first(inspect.signature(function)))
+                check_template("key", key, _without_first(inspect.signature(function)).parameters)
             task = self._register(wrapped, {"retries": RETRIES, **options})
             made = ChainTask(task, function, page_size, key)
             self._adopt(Known(made))

@@ -15,14 +15,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from duework.codec import ArgumentCodec
 from duework.db.database import Tx
 from duework.db.queries import load
 from duework.durations import Duration, milliseconds
-from duework.errors import LeaseLost, UsageError
+from duework.errors import LeaseLost, NotFound, UsageError
 from duework.kernel.error_text import describe, said, storable
 from duework.kernel.job import NewJob
 from duework.kernel.outcomes import LOST, Fail, Outcome, Retry, Snooze, Throttled
 from duework.kernel.run import Run
+from duework.kernel.tasks import leads_with
+from duework.shapes.deliveries.send import Send, written
 from duework.shapes.shape import doing, waited_for
 
 if TYPE_CHECKING:
@@ -46,8 +49,9 @@ ChannelState = Literal["sending", "sent", "failed", "unsure"]
 class Channel:
     """A way to reach somebody: `send(payload)`, or `send(payload, key)` if the other side takes one.
 
-    `send` may also take several arguments; the payload is then a mapping of them by name. It is
-    sent when it returns, whatever it returns, and failed when it raises. An error in `lost` means
+    `send` may also take several arguments; the payload is then a mapping of them by name. A first
+    parameter annotated `Send` gives it the send itself: secrets, and rows that commit with the outcome.
+    It is sent when it returns, and failed when it raises. An error in `lost` means
     that nobody can tell; then it is sent again with the same key, or, if it takes none,
     `unsure="skip"` (the default) leaves it alone and `unsure="resend"` risks a second one.
     """
@@ -84,6 +88,11 @@ class Channel:
     def takes_key(self) -> bool:
         """Whether the other side is given an idempotency key."""
         return "key" in inspect.signature(self.send).parameters
+
+    @property
+    def takes_send(self) -> bool:
+        """Whether its function wants the `Send`; that alone does not say that a key is honoured."""
+        return leads_with(self.send, Send)
 
     @property
     def resends(self) -> bool:
@@ -177,6 +186,15 @@ class SendStart:
     resend: bool
 
 
+@dataclass(frozen=True, slots=True)
+class SendAnswer:
+    """What became of that: the key and number of the send, or why it may not begin."""
+
+    key: str = ""
+    number: int = 0
+    refused: Literal["", "lost", "settled", "unsure"] = ""
+
+
 class Senders:
     """The sending side of one declared delivery."""
 
@@ -184,11 +202,12 @@ class Senders:
         self.channels = dict(channels)
         # What a test has put in the place of a channel's function.
         self.stand_ins: dict[str, Callable[..., Any]] = {}
+        # How the arguments of the delivery are stored.
+        self.codec: ArgumentCodec | None = None
         self._engine = engine
-        # One object, so that the writer can tell requests of the same verb.
 
-    def start(self, tx: Tx, starts: list[SendStart]) -> Sequence[str]:
-        """Commit the start of each send that may begin: '=' and its key, or '!' and why it may not."""
+    def start(self, tx: Tx, starts: list[SendStart]) -> Sequence[SendAnswer]:
+        """Commit the start of each send that may begin."""
         held = tx.query(DELIVERIES.ours, {"ids": sorted(start.place.child for start in starts)})
         fences: dict[int, int] = {row[0]: row[1] for row in held}
         now, answers = self._engine().clock.now(), []
@@ -196,49 +215,60 @@ class Senders:
             place = start.place
             where = {"job": place.job, "channel": place.channel}
             row = tx.query(DELIVERIES.begun, where)
-            state, child, key, send_started = row[0] if row else (None, None, "", None)
+            state, child, key, send_started, sends = row[0] if row else (None, None, "", None, 0)
             if fences.get(place.child) != start.fence:
-                answers.append("!lost")
+                answers.append(SendAnswer(refused="lost"))
             elif child != place.child or state not in {"sending", "failed"}:
-                answers.append("!settled")
+                answers.append(SendAnswer(refused="settled"))
             elif state == "sending" and send_started is not None and not start.resend:
-                answers.append("!unsure")
+                answers.append(SendAnswer(refused="unsure"))
             else:
                 tx.query(DELIVERIES.start_send, {**where, "now": now})
-                answers.append(f"={key}")
+                answers.append(SendAnswer(key, sends + 1))
         return answers
 
     async def asend(self, run: Run, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Send by an `async def`; the timeout cancels it."""
-        channel, start = self.channels[name], self._wanted(run, name)
-        writer = self._engine().writer
-        [answer] = await writer.acall(self.start, [start], patience=None)
-        if answer[0] == "!":
-            return _refused(run, start.place, answer)
-        more = {"key": answer[1:]} if channel.takes_key else {}
+        start = self._wanted(run, name)
+        [answer] = await self._engine().writer.acall(self.start, [start], patience=None)
+        if answer.refused:
+            return _refused(run, start.place, answer.refused)
+        to = self._to(run, start.place, answer)
         try:
-            answer = self._function(name)(*args, **kwargs, **more)
-            if inspect.isawaitable(answer):
-                await answer
+            gave = self._call(name, to, args, kwargs)
+            return _ended(to, start.place, await gave if inspect.isawaitable(gave) else gave)
         except Exception as error:  # noqa: BLE001 - whatever a sender raises is its outcome
-            return _raised(run, start.place, error, channel.lost)
-        return _noted(run, start.place, "sent", None)
+            return _raised(to, start.place, error, self.channels[name].lost)
 
     def send(self, run: Run, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The same by a `def`, in a thread."""
-        channel, start = self.channels[name], self._wanted(run, name)
+        start = self._wanted(run, name)
         [answer] = self._engine().writer.call(self.start, [start], patience=None)
-        if answer[0] == "!":
-            return _refused(run, start.place, answer)
-        more = {"key": answer[1:]} if channel.takes_key else {}
+        if answer.refused:
+            return _refused(run, start.place, answer.refused)
+        to = self._to(run, start.place, answer)
         try:
-            waited_for(self._function(name)(*args, **kwargs, **more))
+            return _ended(to, start.place, waited_for(self._call(name, to, args, kwargs)))
         except Exception as error:  # noqa: BLE001 - whatever a sender raises is its outcome
-            return _raised(run, start.place, error, channel.lost)
-        return _noted(run, start.place, "sent", None)
+            return _raised(to, start.place, error, self.channels[name].lost)
 
-    def _function(self, name: str) -> Callable[..., Any]:
-        return self.stand_ins.get(name) or self.channels[name].current()
+    def _call(self, name: str, to: Send, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """The channel's function, or what a test has put in its place: both are called alike."""
+        channel = self.channels[name]
+        function = self.stand_ins.get(name) or channel.current()
+        first = (to,) if channel.takes_send else ()
+        more = {"key": to.key} if channel.takes_key else {}
+        return function(*first, *args, **kwargs, **more)
+
+    def _to(self, run: Run, place: Place, answer: SendAnswer) -> Send:
+        return Send(run, answer.key, answer.number, lambda: self._arguments(place.job))
+
+    def _arguments(self, delivery: int) -> dict[str, Any]:
+        assert self.codec is not None, "declared"
+        with self._engine().database.reading() as tx:
+            for (payload,) in tx.query(DELIVERIES.payload_of, {"job": delivery}):
+                return self.codec.named(payload)
+        raise NotFound(f"delivery {delivery} is gone: purged while its channels were sent")
 
     def _wanted(self, run: Run, name: str) -> SendStart:
         place = Place(delivery_of(run.job.owner), name, run.job.id)
@@ -289,18 +319,27 @@ def delivery_of(owner: str | None) -> int:
     return int((owner or "").partition(":")[2])
 
 
-def _refused(run: Run, place: Place, answer: str) -> None:
+def _refused(run: Run, place: Place, why: str) -> None:
     """This attempt sends nothing."""
-    if answer == "!lost":
+    if why == "lost":
         raise LeaseLost
-    if answer == "!unsure":
-        _noted(run, place, "unsure", "nobody can tell whether it was sent: its worker was lost")
+    if why == "unsure":
+        text, now = "nobody can tell whether it was sent: its worker was lost", run.now
+        run._add(lambda tx: place.note(tx, "unsure", text, now))  # noqa: SLF001 - ours
+
+
+def _ended(to: Send, place: Place, gave: Any) -> None:
+    """It was sent, whatever it returned; unless that is an outcome, which may as well be raised."""
+    if isinstance(gave, Outcome):
+        raise gave
+    _noted(to, place, "sent", None)
 
 
 def _raised(
-    run: Run, place: Place, error: Exception, lost: tuple[type[BaseException], ...]
+    to: Send, place: Place, error: Exception, lost: tuple[type[BaseException], ...]
 ) -> Outcome:
     """A failure that is known to be one is recorded; a lost reply leaves the start as it is."""
+    run = to._run  # noqa: SLF001 - ours
     if isinstance(error, lost):
         raise error
     if isinstance(error, (Snooze, Throttled)):
@@ -309,13 +348,22 @@ def _raised(
         return error
     said_so = isinstance(error, Outcome)
     text = said(error) if said_so else describe(error)
-    _noted(run, place, "failed", text, given_up=said_so and not isinstance(error, Retry))
+    if said_so and not isinstance(error, Retry):
+        _noted(to, place, "failed", text, given_up=True)
+    else:
+        now = run.now
+        run._add(lambda tx: place.note(tx, "failed", text, now))  # noqa: SLF001 - ours
     return Fail(text)
 
 
 def _noted(
-    run: Run, place: Place, state: str, error: str | None, *, given_up: bool = False
+    to: Send, place: Place, state: str, error: str | None, *, given_up: bool = False
 ) -> None:
-    """Let the outcome be written with the settle of the job that sends."""
-    now = run.now
-    run._add(lambda tx: place.note(tx, state, error, now, given_up=given_up))  # noqa: SLF001 - ours
+    """Let the outcome and the sender's own writes be written with the settle of the job that sends."""
+    now, writes = to.now, to._close()  # noqa: SLF001 - ours
+
+    def note(tx: Tx) -> None:
+        text = written(tx, writes, error) if writes else error
+        place.note(tx, state, text, now, given_up=given_up)
+
+    to._run._add(note)  # noqa: SLF001 - ours

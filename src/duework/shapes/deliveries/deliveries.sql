@@ -48,8 +48,11 @@ where id in (select value from json_each(:ids)) and worker is not null
 order by id
 /*+ for update */
 
+-- name: payload_of
+select payload from duework_job where id = :job
+
 -- name: begun
-select state, child, key, send_started
+select state, child, key, send_started, sends
 from duework_delivery
 where job = :job and channel = :channel
 

@@ -9,18 +9,18 @@ now. It then judges them all, and its own retries only send again what failed.
 from __future__ import annotations
 
 import inspect
-import typing
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec
 
 from duework.averbs import averb
 from duework.clock import FOREVER
+from duework.codec import decode
 from duework.db.database import Tx
 from duework.errors import NotFound, UsageError
 from duework.kernel.job import DAY, LaneName, NewJob
 from duework.kernel.outcomes import Fail, Outcome, Retry, Snooze
 from duework.kernel.run import Run
-from duework.kernel.tasks import Definition, check_name, policy
+from duework.kernel.tasks import Definition
 from duework.shapes.deliveries.channels import (
     DELIVERIES,
     KIND,
@@ -48,8 +48,8 @@ P = ParamSpec("P")
 
 # How long a delivery sleeps while its channels are sent; the last of them wakes it, if it knows the code.
 WATCH_MS = 600_000
-# Article 003: four attempts, after one, five and thirty minutes.
-DEFAULTS: dict[str, Any] = {"retries": 3, "backoff": ("1m", "5m", "30m")}
+# What a delivery gives back whose body chose no channel.
+NOTHING: dict[str, Any] = {"outcome": "nothing", "sent": [], "failed": {}, "unsure": {}}
 
 
 class Delivery(Task[P, Any, Any]):
@@ -118,15 +118,33 @@ class DeliveryShape(Shape):
         with self._engine.database.reading() as tx:
             return [sending(row) for row in tx.query(DELIVERIES.channels, {"job": job})]
 
-    def begin(self, run: Run, chosen: Any) -> Outcome:
-        """Store what the body chose, and send it; in one commit with what else the body wrote."""
+    def choose(self, chosen: Any) -> dict[str, str] | Outcome:
+        """What the body gave back, as the stored payloads of its channels; needs no database."""
         if isinstance(chosen, Outcome):
             return chosen
         try:
-            payloads = self._payloads(chosen)
+            return self._payloads({} if chosen is None else chosen)
         except UsageError as error:
             # Raised, so that nothing of the attempt is written.
             raise Fail(str(error)) from error
+
+    def around_child(self, run: Run, child: Callable[[], Ending]) -> Any:
+        """The worker's side of a body that has a process of its own; a verdict needs none."""
+        if channels := self.channels(run.job.id):
+            return self.go_on(run, channels)
+        ending = child()
+        if ending.kind != "done":
+            return ending
+        for effect in ending.effects:
+            run._add(effect)  # noqa: SLF001 - ours
+        return self.begin(run, decode(ending.result or "{}"))
+
+    def begin(self, run: Run, payloads: dict[str, str] | Outcome) -> Any:
+        """Store what the body chose, and send it; in one commit with what else the body wrote."""
+        if isinstance(payloads, Outcome):
+            return payloads
+        if not payloads:
+            return NOTHING
         job, now = run.job, run.now
         new = [self._new_job(run, name, text, job.expires) for name, text in payloads.items()]
 
@@ -210,8 +228,10 @@ class DeliveryShape(Shape):
 
     def _payloads(self, chosen: Any) -> dict[str, str]:
         """The body's choice as the stored arguments of its senders; refuses what cannot be sent."""
-        if not isinstance(chosen, Mapping) or not chosen:
-            raise UsageError(f"a delivery needs at least one channel, not {chosen!r:.100}")
+        if not isinstance(chosen, Mapping):
+            raise UsageError(
+                f"a delivery's body gives payloads by channel, or None, not {chosen!r:.100}"
+            )
         known = self._tasks.keys()
         if unknown := sorted(str(name) for name in chosen if name not in known):
             message = (
@@ -295,156 +315,3 @@ def _result(channels: Sequence[Sending]) -> dict[str, Any]:
 
 def _first_line(error: str | None) -> str:
     return (error or "").partition("\n")[0]
-
-
-class Deliveries:
-    """What App and Part have of deliveries: the decorator that declares one."""
-
-    if TYPE_CHECKING:
-
-        def _register(
-            self, function: Callable[..., Any], options: dict[str, Any]
-        ) -> Task[..., Any, Any]: ...
-
-        def _adopt(self, shape: Shape) -> None: ...
-
-    def delivery(
-        self, *, channels: Mapping[str, Channel], partial: Partial = "advance", **options: Any
-    ) -> _Declare:
-        """Declare a delivery: its body chooses channels and payloads, and runs once.
-
-        `partial="advance"`: it is done as soon as one channel was sent, with the failed ones on
-        record. `partial="retry-failed"`: the failed ones are retried, and only they.
-        """
-        if not channels:
-            raise UsageError("a delivery needs at least one channel")
-        for name, channel in channels.items():
-            check_name("channel", name)
-            if not isinstance(channel, Channel):
-                raise UsageError(
-                    f"channel {name}: write Channel(function, …), not {channel!r:.100}"
-                )
-        if partial not in {"advance", "retry-failed"}:
-            raise UsageError("partial= is 'advance' or 'retry-failed'")
-        if "isolation" in options:
-            raise UsageError("a delivery has no isolation=: its body only chooses")
-        return _Declare(self, channels, partial, {**DEFAULTS, **options})
-
-
-class _Declare:
-    """`@app.delivery(…)`, waiting for its body."""
-
-    def __init__(
-        self,
-        owner: Deliveries,
-        channels: Mapping[str, Channel],
-        partial: Partial,
-        options: dict[str, Any],
-    ) -> None:
-        self._owner = owner
-        self._channels = channels
-        self._partial: Partial = partial
-        self._options = options
-
-    @overload
-    def __call__(
-        self, body: Callable[Concatenate[Run, P], Coroutine[Any, Any, Any]], /
-    ) -> Delivery[P]: ...
-
-    @overload
-    def __call__(self, body: Callable[Concatenate[Run, P], Any], /) -> Delivery[P]: ...
-
-    @overload
-    def __call__(self, body: Callable[P, Any], /) -> Delivery[P]: ...
-
-    def __call__(self, body: Any, /) -> Any:
-        owner, options = self._owner, self._options
-        plan = DeliveryShape(self._channels, self._partial)
-        name = options.get("name") or body.__name__
-        senders = {each: _sender(plan.senders, each) for each in self._channels}
-        task = owner._register(_deliverer(plan, body), {**options, "name": name})  # noqa: SLF001
-        task.definition.reactions.append(plan.ended)
-        for each, sender in senders.items():
-            chosen = self._sender_options(self._channels[each])
-            made = owner._register(sender, {**chosen, "name": f"{name}.{each}"})  # noqa: SLF001
-            plan.add(each, made.definition)
-        owner._adopt(plan)  # noqa: SLF001 - ours
-        return Delivery(task, body, plan)
-
-    def _sender_options(self, channel: Channel) -> dict[str, Any]:
-        """How the jobs that send are run; the delivery's own rows are their record."""
-        chosen: dict[str, Any] = {"timeout": channel.timeout, "keep": 0, "keep_failed": 0}
-        chosen |= {
-            each: self._options[each] for each in ("queue", "priority") if each in self._options
-        }
-        if channel.pace is not None:
-            chosen["pace"] = channel.pace
-        if channel.resends:
-            # A lost reply is made good within the channel: its key makes that safe.
-            chosen |= {"retries": self._options["retries"], "backoff": self._options["backoff"]}
-        return chosen
-
-
-def _deliverer(plan: DeliveryShape, body: Callable[..., Any]) -> Callable[..., Any]:
-    """The function behind the delivery's job: the body at first, then the verdict."""
-    asked = Definition("body", body, policy({}))
-
-    def lead(run: Run) -> list[Run]:
-        return [run] if asked.takes_run else []
-
-    if asked.is_async:
-
-        async def adeliver(run: Run, *args: Any, **kwargs: Any) -> Any:
-            if channels := plan.channels(run.job.id):
-                return plan.go_on(run, channels)
-            return plan.begin(run, await body(*lead(run), *args, **kwargs))
-
-        return _like(adeliver, body, skip=int(asked.takes_run))
-
-    def deliver(run: Run, *args: Any, **kwargs: Any) -> Any:
-        if channels := plan.channels(run.job.id):
-            return plan.go_on(run, channels)
-        return plan.begin(run, body(*lead(run), *args, **kwargs))
-
-    return _like(deliver, body, skip=int(asked.takes_run))
-
-
-def _sender(senders: Senders, name: str) -> Callable[..., Any]:
-    """The function behind the jobs that send one channel."""
-    send = senders.channels[name].send
-    asked = Definition("send", send, policy({}))
-    if asked.takes_run:
-        raise UsageError(f"channel {name}: what sends gets its payload and a key, not a Run")
-    if inspect.iscoroutinefunction(send):
-
-        async def asend(run: Run, *args: Any, **kwargs: Any) -> Any:
-            return await senders.asend(run, name, args, kwargs)
-
-        return _like(asend, send, skip=0, without="key")
-
-    def sync(run: Run, *args: Any, **kwargs: Any) -> Any:
-        return senders.send(run, name, args, kwargs)
-
-    return _like(sync, send, skip=0, without="key")
-
-
-def _like(
-    made: Callable[..., Any], given: Callable[..., Any], *, skip: int, without: str = ""
-) -> Callable[..., Any]:
-    """`made(run, …)` with the arguments of `given`, as the codec of stored arguments reads them."""
-    signature = inspect.signature(given)
-    hints = typing.get_type_hints(given, include_extras=True)
-    rest = [each for each in list(signature.parameters.values())[skip:] if each.name != without]
-    run = inspect.Parameter("run", inspect.Parameter.POSITIONAL_ONLY)
-    # A sender's own argument may be called `run` too; the first one is never passed by name.
-    first = run if all(each.name != "run" for each in rest) else run.replace(name="run_")
-    made.__annotations__ = {first.name: Run} | {
-        each.name: hints[each.name] for each in rest if each.name in hints
-    }
-    made.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[first, *rest], return_annotation=inspect.Signature.empty
-    )
-    made.__doc__ = given.__doc__
-    # For messages; no fresh process could find it by its name.
-    made.__qualname__ = f"<{given.__qualname__}>"
-    return made

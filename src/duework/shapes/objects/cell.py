@@ -15,7 +15,7 @@ from duework.errors import UsageError
 from duework.kernel.engine import Engine
 from duework.kernel.job import NewJob
 from duework.shapes.objects.kind import Kind
-from duework.shapes.objects.store import SMALL, Alarm, Change, Loaded, Stored
+from duework.shapes.objects.store import SMALL, Alarm, Loaded, ObjectChange, Stored
 
 # What an open SQLite connection takes beside its pages, about.
 CONNECTION_BYTES = 150_000
@@ -96,11 +96,11 @@ class Cell:
             raise UsageError("open() makes tables; jobs, alarms and delete are for methods")
         self._instance = instance
 
-    def change(self, holder: int | None) -> Change | None:
+    def change(self, holder: int | None) -> ObjectChange | None:
         """What is to be committed, if anything."""
         base = self.base
         if self.deleted:
-            return Change(
+            return ObjectChange(
                 self.kind.name, self.key, base, jobs=self.jobs, delete=True, holder=holder
             )
         pages = None
@@ -115,7 +115,7 @@ class Cell:
         if not pages and not self.jobs and self.alarm is None:
             self.wrote = False
             return None
-        return Change(
+        return ObjectChange(
             self.kind.name,
             self.key,
             base,

@@ -27,7 +27,7 @@ from duework.kernel.engine import Engine
 from duework.shapes.objects import store
 from duework.shapes.objects.cell import Cache, Cell, PendingCall
 from duework.shapes.objects.kind import Kind
-from duework.shapes.objects.store import Change, Loaded, Stored
+from duework.shapes.objects.store import Loaded, ObjectChange, Stored
 
 # Threads that may run the calls of async code; more than one only while that one is stuck so long.
 DRIVERS = 8
@@ -65,7 +65,7 @@ class Work:
         self.line = line
         self.calls = calls
         self.cell: Cell | None = None
-        self.change: Change | None = None
+        self.change: ObjectChange | None = None
         self.error: BaseException | None = None
 
 
@@ -89,7 +89,7 @@ class ObjectHost:
         self._moved = 0.0
         # One object, so that the writer can tell requests of the same verb.
 
-    def commit(self, tx: Tx, changes: list[Change]) -> Sequence[Stored]:
+    def commit(self, tx: Tx, changes: list[ObjectChange]) -> Sequence[Stored]:
         """Store what methods have changed; of each, whether that was possible."""
         return store.commit(tx, changes, self.engine)
 

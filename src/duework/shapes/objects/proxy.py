@@ -16,7 +16,7 @@ from duework.db.sqlite.pages import PAGE, changed, packed
 from duework.errors import Conflict, NotFound, UsageError
 from duework.shapes.objects import store
 from duework.shapes.objects.kind import Kind
-from duework.shapes.objects.store import Change, Loaded
+from duework.shapes.objects.store import Loaded, ObjectChange
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -189,15 +189,15 @@ class ObjectHandle:
         count = len(pages) // PAGE
         new = [(number, packed(page)) for number, page in changed(b"", pages)]
 
-        def change(base: Loaded) -> Change:
-            return Change(self._name, self.key, base, count, new)
+        def change(base: Loaded) -> ObjectChange:
+            return ObjectChange(self._name, self.key, base, count, new)
 
         self._commit(change)
         return self.info()
 
     def delete(self) -> bool:
         """Remove it with its alarm; whether it was there."""
-        was = self._commit(lambda base: Change(self._name, self.key, base, delete=True))
+        was = self._commit(lambda base: ObjectChange(self._name, self.key, base, delete=True))
         return bool(was.id)
 
     ainfo = averb(info)
@@ -206,7 +206,7 @@ class ObjectHandle:
     aimport_ = averb(import_)
     adelete = averb(delete)
 
-    def _commit(self, change: Callable[[Loaded], Change]) -> Loaded:
+    def _commit(self, change: Callable[[Loaded], ObjectChange]) -> Loaded:
         """Write a change of whatever version there is; what it was made from."""
         host = self._app._object_host  # noqa: SLF001 - ours
         for _ in range(100):

@@ -46,7 +46,7 @@ class Alarm(msgspec.Struct, frozen=True):
     payload: str = "{}"
 
 
-class Change(msgspec.Struct, frozen=True):
+class ObjectChange(msgspec.Struct, frozen=True):
     """What calls of one object made of it."""
 
     kind: str
@@ -101,7 +101,7 @@ def versions(tx: Tx, ids: list[int]) -> dict[int, int]:
     return {row[0]: row[1] for row in tx.query(OBJECTS.versions, {"ids": ids})}
 
 
-def commit(tx: Tx, changes: Sequence[Change], engine: Engine) -> list[Stored]:
+def commit(tx: Tx, changes: Sequence[ObjectChange], engine: Engine) -> list[Stored]:
     """Write each change whose object is still at the version that it was made from."""
     now = engine.clock.now()
     alarms = _alarm_jobs(tx, changes)
@@ -119,7 +119,7 @@ def commit(tx: Tx, changes: Sequence[Change], engine: Engine) -> list[Stored]:
     return [answer for answer in answers if answer is not None]
 
 
-def _alarm_jobs(tx: Tx, changes: Sequence[Change]) -> dict[int, LockedJob]:
+def _alarm_jobs(tx: Tx, changes: Sequence[ObjectChange]) -> dict[int, LockedJob]:
     """The present alarms of changes that touch them, under lock."""
     touched = [c for c in changes if c.alarm is not None or c.delete]
     ids = sorted({c.base.alarm for c in touched if c.base.alarm is not None})
@@ -127,7 +127,7 @@ def _alarm_jobs(tx: Tx, changes: Sequence[Change]) -> dict[int, LockedJob]:
 
 
 def _admitted(
-    tx: Tx, changes: Sequence[Change], engine: Engine, now: int
+    tx: Tx, changes: Sequence[ObjectChange], engine: Engine, now: int
 ) -> tuple[list[Stored | None], list[int]]:
     """For each change, None or why it lost; and the ids of the objects, new ones drawn."""
     answers: list[Stored | None] = [None] * len(changes)
@@ -153,7 +153,7 @@ def _admitted(
 
 def _create(
     tx: Tx,
-    changes: Sequence[Change],
+    changes: Sequence[ObjectChange],
     fresh: list[int],
     answers: list[Stored | None],
     ids: list[int],
@@ -175,12 +175,12 @@ def _create(
             answers[place] = LOST
 
 
-def _holds(tx: Tx, change: Change) -> bool:
+def _holds(tx: Tx, change: ObjectChange) -> bool:
     rows = tx.query(OBJECTS.lease_holder, {"kind": change.kind, "key": change.key})
     return bool(rows) and rows[0][0] == change.holder
 
 
-def _write(tx: Tx, won: list[tuple[int, Change]], now: int) -> None:
+def _write(tx: Tx, won: list[tuple[int, ObjectChange]], now: int) -> None:
     """Versions and pages of changes that were admitted."""
     in_order = sorted(won, key=lambda pair: pair[0])
     old = [(i, c) for i, c in in_order if c.base.id and not c.delete]
@@ -202,7 +202,7 @@ def _write(tx: Tx, won: list[tuple[int, Change]], now: int) -> None:
 
 def _set_alarms(
     tx: Tx,
-    won: list[tuple[int, Change]],
+    won: list[tuple[int, ObjectChange]],
     alarms: dict[int, LockedJob],
     engine: Engine,
     now: int,
@@ -239,7 +239,7 @@ def alarm_task(kind: str) -> str:
     return f"{kind}.alarm"
 
 
-def _alarm_job(identifier: int, change: Change, alarm: Alarm) -> NewJob:
+def _alarm_job(identifier: int, change: ObjectChange, alarm: Alarm) -> NewJob:
     lane = LaneName(alarm.queue, alarm_task(change.kind))
     at = FOREVER if alarm.at is None else alarm.at
     return NewJob(lane, alarm.payload, at, owner=f"object:{identifier}")

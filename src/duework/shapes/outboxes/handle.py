@@ -173,10 +173,15 @@ class OutboxHandle(Generic[M]):
         return self.using().enqueue_many(messages)
 
     def messages(
-        self, state: MessageState, *, before: int = 2**62, limit: int = 50
+        self,
+        state: MessageState | None = None,
+        *,
+        lane: str | None = None,
+        before: int = 2**62,
+        limit: int = 50,
     ) -> list[OutboxMessage]:
-        """Messages in one state, newest first; go on with `before=` the last id."""
-        return self.desk.messages(self.name, state=state, before=before, limit=limit)
+        """Messages, of one state or one lane if given, newest first; go on with `before=` the last id."""
+        return self.desk.messages(self.name, state=state, lane=lane, before=before, limit=limit)
 
     def message(self, identifier: int) -> OutboxMessage:
         """One message as it is now; `NotFound` if there is none."""
@@ -276,7 +281,7 @@ class Outboxes:
         for options, pace in ((submit, outbox.submit_pace), (poll, outbox.poll_pace)):
             if pace is not None:
                 paces = pace if isinstance(pace, list | tuple) else [pace]
-                options["pace"] = [each.own() for each in paces]
+                options["pace"] = [each.for_lanes() for each in paces]
         made = self._register(post.posting.submitter(), {**submit, "name": f"{name}.submit"})
         self._register(post.posting.poller(), {**poll, "name": f"{name}.poll"})
         post.posting.name = made.name.removesuffix(".submit")

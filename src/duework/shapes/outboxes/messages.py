@@ -18,7 +18,7 @@ from duework.clock import FOREVER
 from duework.codec import decode, encode
 from duework.db.database import Tx
 from duework.db.queries import load
-from duework.errors import Conflict, NotFound
+from duework.errors import Conflict, NotFound, UsageError
 from duework.kernel.error_text import storable
 from duework.kernel.facts import MessageMoved
 from duework.kernel.job import KEEP, LaneName, NewJob
@@ -123,13 +123,32 @@ class OutboxOperator:
         return found
 
     def messages(
-        self, name: str, *, state: MessageState, before: int = 2**62, limit: int = 50
+        self,
+        name: str,
+        *,
+        state: MessageState | None = None,
+        lane: str | None = None,
+        before: int = 2**62,
+        limit: int = 50,
     ) -> list[OutboxMessage]:
-        """Messages in one state, newest first; go on with `before=` the last id."""
+        """Messages, of one state or one lane if given, newest first; go on with `before=` the last id."""
+        if state is not None and state not in STATES:
+            raise UsageError(f"a message is {', '.join(STATES)}: not {state!r:.100}")
+        if lane == "":
+            raise UsageError("lane= is the name of a lane; leave it out to see all of them")
+        most = min(limit, BOUND)
+        values = {"outbox": name, "before": before, "wanted": most}
+        found: list[int] = []
         with self._engine().database.reading() as tx:
-            values = {"outbox": name, "state": state, "before": before}
-            found = tx.query(OUTBOXES.search, {**values, "wanted": min(limit, BOUND)})
-            return seen(tx, [row[0] for row in found])
+            # A few seeks of an index each; a message has one state.
+            for each in STATES if state is None else (state,):
+                of_state = {**values, "state": each}
+                if lane is None:
+                    rows = tx.query(OUTBOXES.search, of_state)
+                else:
+                    rows = tx.query(OUTBOXES.search_lane, {**of_state, "lane": lane})
+                found += [row[0] for row in rows]
+            return seen(tx, sorted(found, reverse=True)[:most])
 
     def message(self, identifier: int) -> OutboxMessage:
         """One message; `NotFound` if there is none."""

@@ -35,6 +35,12 @@ where outbox = :outbox and state = :state and id < :before
 order by id desc
 limit :wanted
 
+-- name: search_lane
+select id from duework_outbox
+where outbox = :outbox and lane = :lane and lane <> '' and state = :state and id < :before
+order by id desc
+limit :wanted
+
 -- name: names
 -- Every outbox there is, by steps over the index.
 with recursive n (outbox) as (

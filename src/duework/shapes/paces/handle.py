@@ -84,7 +84,7 @@ class Paces:
             rows = tx.query(PACES.paces, values)
         found = {row[0]: self._pace_status(row, now) for row in rows}
         for name, pace in app.registry.paces.items():
-            if name not in found and name.startswith(prefix) and pace.per is None:
+            if name not in found and name.startswith(prefix) and not (pace.per or pace.by_lane):
                 row = (name, pace.kind, "{}", 0, 0, 0, 0, None)
                 found[name] = self._pace_status(row, now)
         return [found[name] for name in sorted(found)][:limit]
@@ -111,9 +111,15 @@ class Paces:
         wanted = (name, known.kind if known is not None else None, how)
         app.engine.writer.call(app.engine.change_pace, [wanted])
 
+    def _known(self, name: str) -> Pace | None:
+        """The pace behind a row, also behind that of one lane."""
+        paces = cast("App", self).registry.paces
+        common = paces.get(name.partition("[")[0])
+        return common if common is not None and common.by_lane else paces.get(name)
+
     def _pace_status(self, row: tuple[Any, ...], now: int) -> PaceStatus:
         name, kind, text, used, limit, blocked, _, waits = row
-        known: Pace | None = cast("App", self).registry.paces.get(name)
+        known = self._known(name)
         state = admission.stored(text)
         details: dict[str, Any] = {}
         if known is not None:

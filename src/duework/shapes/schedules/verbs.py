@@ -219,7 +219,8 @@ class ScheduleVerbs:
             if row.due is not None and row.due <= now:
                 row.error = note
                 fires += [(row, slot) for slot in turn(row, now, busy=busy, idle=idle)]
-        self._make(tx, fires, busy)
+        # Ids in the order of slots: of jobs that are claimed together, the oldest goes first.
+        self._make(tx, sorted(fires, key=lambda fire: fire[1]), busy)
         self._rearm(tx, mine, key, others)
         tx.bulk(
             SCHEDULES.turned,

@@ -9,12 +9,10 @@ sandbox.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import multiprocessing
 import os
 import resource
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,8 +27,10 @@ from duework.errors import Error, UsageError
 from duework.kernel.error_text import describe
 from duework.kernel.job import Claimed, Effect, Ending, NewJob, PaceReport
 from duework.kernel.run import Host, Write
+from duework.kernel.surroundings.resources import Resources
 from duework.kernel.tasks import Definition, Registry
 from duework.worker.isolation.child import FRAME_LIMIT, Parent
+from duework.worker.isolation.surroundings import Place, at_top, call_surrounded, found, places
 from duework.worker.runner import Runner, RunningAttempt, TimedOut
 
 ISOLATED = "DUEWORK_ISOLATED"
@@ -64,6 +64,8 @@ class Spec:
     chance: float
     cpu_seconds: int | None
     memory_mb: int | None
+    # Where to find the context managers around it.
+    arounds: list[Place]
 
 
 def isolated() -> bool:
@@ -73,11 +75,7 @@ def isolated() -> bool:
 
 def find(module: str, name: str) -> Definition:
     """The task behind a module's attribute; both come from the registry, never from stored data."""
-    loaded = sys.modules.get("__mp_main__" if module == "__main__" else module)
-    target: Any = loaded or importlib.import_module(module)
-    for part in name.split("."):
-        target = getattr(target, part)
-    definition = getattr(target, "definition", None)
+    definition = getattr(found(module, name), "definition", None)
     if not isinstance(definition, Definition):
         raise UsageError(f"{module}.{name} is not a task at the top of its module")
     return definition
@@ -86,11 +84,7 @@ def find(module: str, name: str) -> Definition:
 def check(task: Definition) -> None:
     """A clear error now instead of a crash of each attempt later."""
     function = task.function
-    module = sys.modules.get(function.__module__)
-    target: Any = module
-    for part in function.__qualname__.split("."):
-        target = getattr(target, part, None)
-    if getattr(target, "definition", None) is not task:
+    if getattr(at_top(function), "definition", None) is not task:
         message = (
             f"{task.name} cannot have a process of its own: a fresh process must find it as"
             f" {function.__module__}.{function.__qualname__}, at the top of an importable module"
@@ -121,6 +115,7 @@ def call(
         chance=chance,
         cpu_seconds=task.policy.cpu_seconds,
         memory_mb=task.policy.memory_mb,
+        arounds=places(task.arounds),
     )
     child = Child(_encode(spec), task.function.__module__)
     attempt.kill = child.kill
@@ -292,6 +287,8 @@ class _Pipe:
         self._clock = _clock(spec)
         # Its worker's time may be a virtual one.
         self._offset = spec.now - self._clock.now()
+        self.arounds = spec.arounds
+        self.resources = Resources()
 
     def now(self) -> int:
         return self._clock.now() + self._offset
@@ -306,6 +303,9 @@ class _Pipe:
     def secret(self, name: str) -> str:
         value: str = self._parent.ask("secret", name=name)["value"]
         return value
+
+    def resource(self, resource: Any) -> Any:
+        return self.resources.get(resource)
 
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None:  # noqa: ARG002 - the parent knows
         self._parent.ask("progress", done=done, total=total, note=note)
@@ -370,17 +370,11 @@ def _child(pipe: Connection, raw: bytes) -> None:
     parent.end({**frame, "notes": reports})
 
 
-def _attempt(attempt: RunningAttempt, runner: Runner, host: Host) -> dict[str, Any]:
+def _attempt(attempt: RunningAttempt, runner: Runner, host: _Pipe) -> dict[str, Any]:
     value: Any = None
     error: BaseException | None = None
-    task = attempt.task
-    arguments = [attempt.run, *attempt.args] if task.takes_run else attempt.args
     try:
-        value = task.function(*arguments, **attempt.kwargs)
-        if task.is_async:
-            import asyncio
-
-            value = asyncio.run(value)
+        value = call_surrounded(attempt, host.arounds, host.resources)
     except BaseException as raised:  # noqa: BLE001 - whatever a task raises is its outcome
         error = raised
     _ignore_signals()

@@ -17,6 +17,7 @@ from typing import Any
 from duework.db.sqlite.inotify import Notices
 from duework.errors import Error, Gone
 from duework.kernel import processes
+from duework.kernel.changes import ASKS
 from duework.kernel.engine import Engine, OtherWorkers
 from duework.kernel.processes import Process
 from duework.worker.wake.doorbell import MESSAGE_LIMIT, RING
@@ -74,7 +75,8 @@ class Wakeups:
         else:
             from duework.db.postgres.listen import Listener
 
-            self._listener = Listener(self._engine.database.url, self._notified)
+            url = self._engine.database.url
+            self._listener = Listener(url, self._notified, greeting=ASKS)
             self._slow_tick()
 
     def close(self) -> None:
@@ -126,8 +128,10 @@ class Wakeups:
             if rung:
                 self._ring()
 
-    def _notified(self, payload: str) -> None:  # noqa: ARG002 - any word is a reason to look
-        self._ring()
+    def _notified(self, payload: str) -> None:
+        # Any word is a reason to look, but those between listeners of `app.changes()`.
+        if self._engine.feed.heard(payload):
+            self._ring()
 
     def _tick(self) -> None:
         """Ring if another connection has committed since the last look. No query, no lock."""

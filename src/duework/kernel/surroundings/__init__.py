@@ -1,0 +1,1 @@
+"""What surrounds an attempt: context managers around it, and resources that outlive it."""

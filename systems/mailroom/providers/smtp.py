@@ -1,0 +1,85 @@
+"""SMTP: one connection for each mail. It knows no key: what may have arrived is never sent again.
+
+Once the data has gone out and no answer came, the message is unsure, and an operator decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from email.message import EmailMessage
+from typing import Any
+from urllib.parse import urlsplit
+
+from duework import Accepted, Fail, Pending, Rejected, Sent, Tick, http
+from systems.mailroom.mail import Mail
+from systems.mailroom.providers import Provider
+
+PERMANENT = 500
+
+
+class Smtp(Provider):
+    def paces(self) -> tuple[Any, Any]:
+        chosen = self._settings()
+        return Tick(chosen.submits, f"{chosen.every_seconds}s"), None
+
+    @staticmethod
+    def ledger_key(key: str) -> str:
+        return message_id(key)
+
+    async def submit(self, mail: Mail, key: str) -> Accepted | Sent | Rejected:
+        import aiosmtplib
+
+        chosen = self._settings()
+        place = urlsplit(chosen.url)
+        client = aiosmtplib.SMTP(hostname=place.hostname, port=place.port or 587, timeout=10)
+        try:
+            await client.connect()
+            if chosen.user:
+                await client.login(chosen.user, chosen.secret)
+            await client.mail(mail.sender)
+            for each in mail.to:
+                await client.rcpt(each)
+        except aiosmtplib.SMTPResponseException as error:
+            raise _refused(error.code, error.message) from None
+        except (aiosmtplib.SMTPException, OSError) as error:
+            raise http.Unsent(f"no mail was handed over: {type(error).__name__}") from error
+        return await self._data(client, written(mail, key))
+
+    async def _data(self, client: Any, content: bytes) -> Sent:
+        import aiosmtplib
+
+        try:
+            await client.data(content)
+        except aiosmtplib.SMTPResponseException as error:
+            raise _refused(error.code, error.message) from None
+        except (aiosmtplib.SMTPException, OSError) as error:
+            raise http.LostReply(f"no answer to the mail: {type(error).__name__}") from error
+        client.close()
+        return Sent()
+
+    async def poll(self, handle: str) -> Pending | Sent | Rejected:  # noqa: ARG002 - never asked
+        return Sent()
+
+
+def message_id(key: str) -> str:
+    return f"<{hashlib.sha256(key.encode()).hexdigest()[:40]}@mailroom.invalid>"
+
+
+def written(mail: Mail, key: str) -> bytes:
+    """A mail as it goes over the wire."""
+    made = EmailMessage()
+    made["Message-ID"] = message_id(key)
+    made["From"], made["To"], made["Subject"] = mail.sender, ", ".join(mail.to), mail.subject
+    if mail.reply_to:
+        made["Reply-To"] = mail.reply_to
+    if mail.text or not mail.html:
+        made.set_content(mail.text)
+    if mail.html:
+        (made.add_alternative if mail.text else made.set_content)(mail.html, subtype="html")
+    return made.as_bytes()
+
+
+def _refused(code: int, text: str) -> Exception:
+    """A 5xx is for good; a 4xx asks to come back."""
+    words = f"{code}: {text}"[:500]
+    return Fail(words) if code >= PERMANENT else http.HttpError(words)

@@ -1,0 +1,267 @@
+"""The reminders themselves: create, look, edit, snooze, send now, delete.
+
+A reminder is a row of ours and a schedule of the engine's, made and changed in one commit. When it fires
+next is read from the schedule, or from the job that is being retried: nothing is written down twice.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets as randomness
+from typing import Any, Literal
+
+import msgspec
+
+from duework import Conflict, NotFound, Transaction, UsageError
+from duework.durations import Duration, milliseconds
+from systems.reminders import endpoints
+from systems.reminders.fire import fire, forget, stop
+from systems.reminders.part import part
+from systems.reminders.rules import (
+    Change,
+    NewReminder,
+    chosen_channels,
+    key_of,
+    listed,
+    one_line,
+    rule_of,
+    timing,
+)
+
+State = Literal["active", "retrying", "sending", "failed", "ended"]
+LONGEST_SNOOZE_MS = 30 * 86_400_000
+MOST = 1000
+
+
+class Reminder(msgspec.Struct, frozen=True, kw_only=True):
+    """A reminder as it was when it was looked at; times are in milliseconds."""
+
+    id: str
+    title: str
+    text: str
+    channels: list[str]
+    email: str | None
+    endpoint: str | None
+    recurrence_rule: str | None
+    zone: str
+    state: State
+    # The next regular time, or that of the next attempt; null: none will come by itself.
+    next_fire_at: int | None
+    last_fired_at: int | None
+    # Full failures of the fire that is being tried.
+    error_count: int
+    last_error: str | None
+    created_at: int
+    updated_at: int
+
+    @property
+    def repeats(self) -> str:
+        """How often, in a few words."""
+        return "once" if self.recurrence_rule is None else self.recurrence_rule
+
+
+def create(new: NewReminder, *, id_: str | None = None) -> Reminder:
+    """A row and its schedule in one commit; what cannot be understood changes nothing."""
+    now, reminder = part.app.now(), id_ or f"rem_{randomness.token_hex(6)}"
+    options = timing(new, new.zone, now) or {}
+    values: dict[str, Any] = {
+        "id": reminder,
+        "title": one_line(new.title),
+        "body": new.text,
+        "channels": json.dumps(chosen_channels(new.channels, new.email, new.endpoint)),
+        "email": new.email,
+        "endpoint": new.endpoint,
+        "rule": rule_of(options),
+        "zone": new.zone,
+        "now": now,
+    }
+    with part.app.transaction() as tx:
+        if new.endpoint is not None:
+            endpoints.require(tx, new.endpoint)
+        tx.write(INSERT, **values)
+        _schedule(tx, reminder, options)
+    return find(reminder)
+
+
+def _schedule(tx: Transaction, reminder: str, options: dict[str, Any]) -> None:
+    tx.schedule(fire, args=(reminder,), key=key_of(reminder), **options)
+
+
+def find(reminder: str) -> Reminder:
+    """One reminder; `NotFound` if there is none."""
+    rows = part.app.read(f"{SELECT} where r.id = :id", id=reminder)
+    if not rows:
+        raise NotFound(f"there is no reminder {reminder!r:.80}")
+    return _reminder(rows[0])
+
+
+def coming(
+    *, until: int | None = None, limit: int = 100, after: tuple[int, str] = (-1, "")
+) -> list[Reminder]:
+    """What fires next, soonest first; go on with `after=` the last one's time and id."""
+    rows = part.app.read(
+        f"{SELECT} where s.due <= :until and (s.due > :since or (s.due = :since and r.id > :last))"
+        " order by s.due, r.id limit :wanted",
+        until=2**62 if until is None else until,
+        since=after[0],
+        last=after[1],
+        wanted=_bounded(limit),
+    )
+    return [_reminder(row) for row in rows]
+
+
+def every(*, limit: int = 100, after: str = "") -> list[Reminder]:
+    """All of them by id; go on with `after=` the last one."""
+    rows = part.app.read(
+        f"{SELECT} where r.id > :after order by r.id limit :wanted",
+        after=after,
+        wanted=_bounded(limit),
+    )
+    return [_reminder(row) for row in rows]
+
+
+def count() -> int:
+    """How many there are."""
+    return int(part.app.read("select count(*) as n from reminders_reminder")[0].n)
+
+
+def edit(reminder: str, change: Change) -> Reminder:
+    """Change what is given; other times take the place of the old ones, in the same commit."""
+    now = part.app.now()
+    with part.app.transaction() as tx:
+        rows = tx.read("select * from reminders_reminder where id = :id", id=reminder)
+        if not rows:
+            raise NotFound(f"there is no reminder {reminder!r:.80}")
+        row = rows[0]
+        zone = change.zone or row.zone
+        options = timing(change, zone, now)
+        if options is None and change.zone is not None:
+            raise UsageError("another zone needs the times in it: one of at, cron, rrule and every")
+        values = _edited(tx, row, change)
+        rule = row.recurrence_rule if options is None else rule_of(options)
+        values |= {"id": reminder, "seen": row.revision, "now": now, "rule": rule, "zone": zone}
+        values |= {"state": row.state, "last_job": row.last_job}
+        if options is not None:
+            values |= {"state": "active", "last_job": None}
+            _schedule(tx, reminder, options)
+            if row.last_job is not None:
+                tx.enqueue(stop, row.last_job)
+        if tx.write(UPDATE, **values).changed == 0:
+            raise Conflict("the reminder was changed by somebody else meanwhile: look again")
+    return find(reminder)
+
+
+def _edited(tx: Transaction, row: Any, change: Change) -> dict[str, Any]:
+    """The new values of what may be changed without another time."""
+
+    def new(name: str, old: Any) -> Any:
+        value = getattr(change, name)
+        return old if value is msgspec.UNSET else value
+
+    email, endpoint = new("email", row.email), new("endpoint", row.endpoint)
+    if endpoint is not None:
+        endpoints.require(tx, endpoint)
+    chosen = new("channels", None)
+    if chosen is None and change.email is change.endpoint is msgspec.UNSET:
+        chosen = tuple(json.loads(row.channels))
+    return {
+        "title": one_line(new("title", row.title)),
+        "body": new("text", row.body),
+        "channels": json.dumps(chosen_channels(chosen, email, endpoint)),
+        "email": email,
+        "endpoint": endpoint,
+    }
+
+
+def delete(reminder: str) -> None:
+    """Gone with this commit; its schedule follows, and a fire of it that finds it gone sends nothing."""
+    with part.app.transaction() as tx:
+        rows = tx.read("select last_job from reminders_reminder where id = :id", id=reminder)
+        if not rows:
+            raise NotFound(f"there is no reminder {reminder!r:.80}")
+        tx.write("delete from reminders_reminder where id = :id", id=reminder)
+        tx.enqueue(forget, reminder, rows[0].last_job)
+
+
+def snooze(reminder: str, length: Duration = "10m") -> Reminder:
+    """Fire the next time that much later; the times after it stay as they are."""
+    found, wait = find(reminder), milliseconds(length)
+    if not 1000 <= wait <= LONGEST_SNOOZE_MS:  # noqa: PLR2004 - a second
+        raise UsageError("snooze for a second to thirty days, such as 10m")
+    if found.state in {"failed", "ended"}:
+        raise Conflict(f"the reminder has {found.state}: there is nothing to put off")
+    part.app.find_schedule(key_of(reminder)).postpone(length)
+    return find(reminder)
+
+
+def send_now(reminder: str) -> int:
+    """Fire at once, beside the plan; one that is due once is over with it. The job's id."""
+    find(reminder)
+    return part.app.find_schedule(key_of(reminder)).fire_now().id
+
+
+def preview(reminder: str, count: int = 5) -> list[str]:
+    """The next times in its own zone."""
+    find(reminder)
+    schedule = part.app.find_schedule(key_of(reminder))
+    return [each.isoformat() for each in schedule.next(min(count, 50))]
+
+
+def _bounded(limit: int) -> int:
+    if not 1 <= limit <= MOST:
+        raise UsageError(f"a limit is 1 to {MOST}")
+    return limit
+
+
+def _reminder(row: Any) -> Reminder:
+    retrying = row.job_state == "open" and row.failures > 0
+    times = [row.planned, row.job_due if retrying else None]
+    known = [each for each in times if each is not None]
+    return Reminder(
+        id=row.id,
+        title=row.title,
+        text=row.body,
+        channels=listed(row.channels),
+        email=row.email,
+        endpoint=row.endpoint,
+        recurrence_rule=row.recurrence_rule,
+        zone=row.zone,
+        state=_state(row, retrying=retrying),
+        next_fire_at=min(known) if known else None,
+        last_fired_at=row.last_fired_at,
+        error_count=row.failures if retrying else 0,
+        last_error=row.error if retrying else row.last_error,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+    )
+
+
+def _state(row: Any, *, retrying: bool) -> State:
+    if retrying:
+        return "retrying"
+    if row.job_state == "open" and row.planned is None:
+        return "sending"
+    if row.state == "failed" and row.planned is None:
+        return "failed"
+    return "active" if row.planned is not None else "ended"
+
+
+INSERT = """
+insert into reminders_reminder (id, title, body, channels, email, endpoint, recurrence_rule, zone,
+    state, revision, created_at, updated_at)
+values (:id, :title, :body, :channels, :email, :endpoint, :rule, :zone, 'active', 0, :now, :now)
+"""
+UPDATE = """
+update reminders_reminder set title = :title, body = :body, channels = :channels, email = :email,
+    endpoint = :endpoint, recurrence_rule = :rule, zone = :zone, state = :state,
+    last_job = :last_job, revision = revision + 1, updated_at = :now
+where id = :id and revision = :seen
+"""
+# The engine's rows are read and never written: `due` of an active schedule, and the job of the newest fire.
+SELECT = """
+select r.*, s.due as planned, j.state as job_state, j.due as job_due,
+    coalesce(j.failures, 0) as failures, j.error as error
+from reminders_reminder r
+left join duework_schedule s on s.key = 'reminders:' || r.id and s.state = 'active'
+left join duework_job j on j.id = r.last_job
+"""

@@ -1,0 +1,170 @@
+"""What happens when a reminder is due: one delivery, by all of its channels at once.
+
+The engine keeps the article's rules: full success and partial success go on to the next regular time, a
+full failure is tried again after one, five and thirty minutes, a channel that was sent is never sent
+again, and a send of which nobody knows is repeated with the same key. Here is what each of them means
+for the rows: a one-shot that went out is gone, one that failed stays and is listed, a recurring one
+skips to its next time with the failed fire on record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from duework import Cancel, Channel, Job, NotFound, Rate, Run, Transaction
+from systems.reminders.channels import email, webhook
+from systems.reminders.part import part, settings
+from systems.reminders.rules import key_of, webhook_id
+
+# Beyond what the requests themselves are given, so that they end first.
+OUTER_TIMEOUT = "15s"
+
+
+@part.delivery(
+    channels={
+        "email": Channel(
+            email,
+            timeout=OUTER_TIMEOUT,
+            pace=Rate(f"{settings().resend_rate}/1s", name="reminders-resend"),
+        ),
+        "webhook": Channel(webhook, timeout=OUTER_TIMEOUT),
+    },
+    partial="advance",
+    retries=settings().retries,
+    backoff=settings().backoff,
+    queue="reminders",
+)
+async def fire(run: Run, reminder: str) -> Any:
+    """Choose the channels, and write down that it has fired; in the order in which they are due."""
+    rows = run.read("select * from reminders_reminder where id = :id", id=reminder)
+    if not rows:
+        return Cancel("the reminder was deleted")
+    row, now = rows[0], run.now
+    channels: list[str] = json.loads(row.channels)
+    facts = {"job": run.job.id, "reminder": reminder, "title": row.title, "key": run.key}
+    run.write(BEGUN, **facts, channels=row.channels, slot=run.slot, now=now)
+    run.write(FIRED, job=run.job.id, now=now, id=reminder)
+    payloads = {
+        "email": {"to": row.email, "subject": row.title, "text": row.body or row.title},
+        "webhook": {"endpoint": row.endpoint, "body": _body(run, row, channels)},
+    }
+    return {name: payloads.get(name, {}) for name in channels}
+
+
+def _body(run: Run, row: Any, channels: list[str]) -> str:
+    """What a receiver gets; stored, so that every try sends the same."""
+    facts = {
+        "id": webhook_id(f"{run.key}:webhook"),
+        "reminder": row.id,
+        "title": row.title,
+        "text": row.body,
+        "channels": channels,
+        "slot": _iso(run.slot),
+        "firedAt": _iso(run.now),
+    }
+    return json.dumps(facts)
+
+
+def _iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+@fire.settled
+def concluded(tx: Transaction, job: Job[Any], outcome: str) -> None:
+    """In the settle's own commit: the history, and what becomes of the reminder."""
+    reminder = job.arguments["reminder"]
+    now = part.app.now()
+    found: dict[str, Any] = (job.result if outcome == "done" else None) or {}
+    result = found.get("outcome") or outcome
+    values: dict[str, Any] = {"outcome": result, "sent": json.dumps(found.get("sent", []))}
+    values |= {"failed": json.dumps(found.get("failed", {}))}
+    values |= {"unsure": json.dumps(found.get("unsure", {}))}
+    values |= {"error": job.error, "now": now, "job": job.id}
+    if tx.write(CONCLUDED, **values).changed == 0 and outcome == "failed":
+        _never_began(tx, job, reminder, values)
+    if outcome == "failed":
+        tx.write(FAILED, error=job.error, now=now, id=reminder)
+    elif outcome == "done":
+        _advance(tx, job.id, reminder, found, now)
+
+
+def _never_began(tx: Transaction, job: Job[Any], reminder: str, values: dict[str, Any]) -> None:
+    """It failed before it had chosen anything: that is on record, too."""
+    rows = tx.read("select title, channels from reminders_reminder where id = :id", id=reminder)
+    title, channels = (rows[0].title, rows[0].channels) if rows else ("", "[]")
+    facts: dict[str, Any] = {"reminder": reminder, "title": title, "key": job.key or str(job.id)}
+    tx.write(BEGUN, job=job.id, **facts, channels=channels, slot=job.at, now=values["now"])
+    tx.write(CONCLUDED, **values)
+
+
+def _advance(tx: Transaction, job: int, reminder: str, found: dict[str, Any], now: int) -> None:
+    """Success or partial success: what was due once is gone, the others note what did not arrive.
+
+    Only by its newest fire: an older one that is redriven says nothing about what came after it.
+    """
+    if tx.write(ONCE_GONE, id=reminder, job=job).changed:
+        tx.enqueue(forget, reminder)
+        return
+    missing = sorted([*found.get("failed", {}), *found.get("unsure", {})])
+    error = f"partial: {', '.join(missing)}" if missing else None
+    tx.write(ADVANCED, error=error, now=now, id=reminder, job=job)
+
+
+@part.task(retries=10, backoff=("1s", "1m", "10m"), keep=0, queue="reminders")
+def forget(reminder: str, job: int | None = None) -> None:
+    """Take away the schedule of a reminder that is gone, and a fire of it that is still tried."""
+    if job is not None:
+        stop(job)
+    with contextlib.suppress(NotFound):
+        part.app.find_schedule(key_of(reminder)).delete()
+
+
+@part.task(retries=10, backoff=("1s", "1m", "10m"), keep=0, queue="reminders")
+def stop(job: int) -> None:
+    """Try a fire no more: its reminder is gone, or was given another time."""
+    with contextlib.suppress(NotFound):
+        part.app.cancel(job, "the reminder was changed or deleted")
+
+
+@part.task(
+    cron="23 3 * * *", keep=0, queue="reminders", why="history and ended reminders have an end"
+)
+def prune(run: Run) -> None:
+    """Delete the history of what went well, once it is old enough."""
+    from duework.durations import milliseconds
+
+    before = run.now - milliseconds(settings().keep)
+    run.write(
+        "delete from reminders_history where settled_at < :before and outcome <> 'failed'",
+        before=before,
+    )
+
+
+BEGUN = """
+insert into reminders_history
+    (job, reminder, title, key, channels, slot, fired_at, outcome, sent, failed, unsure)
+values (:job, :reminder, :title, :key, :channels, :slot, :now, 'sending', '[]', '{}', '{}')
+on conflict (job) do nothing
+"""
+FIRED = """
+update reminders_reminder set last_fired_at = :now, last_job = :job, updated_at = :now where id = :id
+"""
+CONCLUDED = """
+update reminders_history set settled_at = :now, outcome = :outcome, sent = :sent, failed = :failed,
+    unsure = :unsure, error = :error
+where job = :job
+"""
+ONCE_GONE = """
+delete from reminders_reminder where id = :id and last_job = :job and recurrence_rule is null
+"""
+ADVANCED = """
+update reminders_reminder set last_error = :error, updated_at = :now where id = :id and last_job = :job
+"""
+FAILED = """
+update reminders_reminder set last_error = :error, updated_at = :now,
+    state = case when recurrence_rule is null then 'failed' else state end
+where id = :id
+"""

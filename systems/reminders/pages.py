@@ -1,0 +1,175 @@
+"""What people see: what is coming, what failed and why, and what was sent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+import msgspec
+from markupsafe import Markup
+
+from duework import Template
+from systems.reminders import book, endpoints, log
+from systems.reminders.part import part
+from systems.reminders.rules import NewReminder, read_when
+from systems.reminders.week import DAYS, week
+
+DAY_MS = 86_400_000
+SHOWN = 50
+
+
+class View(msgspec.Struct, kw_only=True, frozen=True):
+    range: Literal["today", "week", "all"] = "today"
+
+
+class Say(msgspec.Struct, kw_only=True, frozen=True):
+    """The form: what, when, and to whom."""
+
+    title: str = ""
+    when: str = ""
+    email: str | None = None
+    endpoint: str | None = None
+    zone: str = "UTC"
+
+
+class Length(msgspec.Struct, kw_only=True, frozen=True):
+    length: str = "10m"
+
+
+class Address(msgspec.Struct, kw_only=True, frozen=True):
+    url: str = ""
+
+
+@part.page("/", title="Reminders", icon="reminders", live=("jobs",))
+def front(query: View) -> Template:
+    now = part.app.now()
+    until = {"today": _midnight(now), "week": now + DAYS * DAY_MS, "all": None}[query.range]
+    coming = book.coming(until=until, limit=SHOWN)
+    return Template(
+        "reminders.html",
+        range=query.range,
+        count=book.count(),
+        first=book.coming(limit=1),
+        coming=coming,
+        more=len(coming) == SHOWN,
+        today=_today(now),
+        failed=log.failed(limit=10),
+        retrying=log.retrying(limit=10),
+        attempts=log.attempts_in_all(),
+        fires=log.recent(limit=20),
+        endpoints=endpoints.every(),
+        off=[each for each in endpoints.every() if each.state == "off"],
+        week=Markup(week(_week(now))),  # noqa: S704 - made of numbers and names of days
+        local=_local,
+    )
+
+
+@part.page("/reminder/{id}", title="A reminder", live=("jobs",))
+def one(id: str) -> Template:  # noqa: A002 - the path's own word
+    found = book.find(id)
+    return Template(
+        "reminder.html",
+        reminder=found,
+        following=[datetime.fromisoformat(each) for each in book.preview(id, 5)],
+        fires=log.recent(reminder=id, limit=20),
+        attempts=log.attempts_in_all(),
+        local=_local,
+    )
+
+
+@part.page("/endpoints", title="Endpoints", icon="out", live=("jobs",))
+def receivers() -> Template:
+    return Template("endpoints.html", endpoints=endpoints.every())
+
+
+@part.action("/add")
+def add(form: Say) -> str:
+    made = book.create(
+        NewReminder(
+            title=form.title[:200],
+            email=form.email or None,
+            endpoint=form.endpoint or None,
+            zone=form.zone,
+            **read_when(form.when),  # type: ignore[arg-type]  # one of at, cron, rrule and every
+        )
+    )
+    return f"{made.title}: first on {_local(made.next_fire_at, made.zone)}"
+
+
+@part.action("/reminder/{id}/snooze")
+def snooze(id: str, form: Length) -> str:  # noqa: A002
+    made = book.snooze(id, form.length)
+    return f"{made.title}: next on {_local(made.next_fire_at, made.zone)}"
+
+
+@part.action("/reminder/{id}/send-now")
+def send_now(id: str) -> str:  # noqa: A002
+    book.send_now(id)
+    return "It is being sent"
+
+
+@part.action(
+    "/reminder/{id}/delete", confirm="Delete this reminder? What was sent stays in the log."
+)
+def delete(id: str) -> str:  # noqa: A002
+    book.delete(id)
+    return "The reminder is deleted"
+
+
+@part.action("/fires/{job}/redrive")
+def redrive(job: int) -> str:
+    log.redrive(job)
+    return "What had failed is being sent again"
+
+
+@part.action("/endpoints/{id}/change")
+def change(id: str, form: Address) -> str:  # noqa: A002
+    made = endpoints.change(id, url=form.url or None)
+    return f"{made.name} is switched on"
+
+
+@part.action("/endpoints/{id}/off")
+def off(id: str) -> str:  # noqa: A002
+    made = endpoints.change(id, on=False)
+    return f"{made.name} is switched off"
+
+
+def _today(now: int) -> Counter[str]:
+    """How today's fires ended so far, and how many of those began late."""
+    rows = part.app.read(
+        "select outcome, count(*) as n, sum(case when fired_at - slot >= 60000 then 1 else 0 end)"
+        " as late from reminders_history where fired_at >= :since group by outcome",
+        since=_midnight(now) - DAY_MS,
+    )
+    found = Counter({row.outcome: int(row.n) for row in rows})
+    found["late"] = sum(int(row.late) for row in rows)
+    return found
+
+
+def _week(now: int) -> list[tuple[str, int, int]]:
+    """How many fires of each of the last seven days went out, and how many failed in part or whole."""
+    start = _midnight(now) - DAYS * DAY_MS
+    rows = part.app.read(
+        "select (fired_at - :start) / :day as day, count(*) as n,"
+        " sum(case when outcome in ('partial', 'failed') then 1 else 0 end) as bad"
+        " from reminders_history where fired_at >= :start group by 1",
+        start=start,
+        day=DAY_MS,
+    )
+    found = {int(row.day): (int(row.n) - int(row.bad), int(row.bad)) for row in rows}
+    names = [datetime.fromtimestamp(start / 1000 + day * 86_400, UTC) for day in range(DAYS)]
+    return [(name.strftime("%a"), *found.get(day, (0, 0))) for day, name in enumerate(names)]
+
+
+def _midnight(now: int) -> int:
+    """The end of this day in UTC."""
+    return (now // DAY_MS + 1) * DAY_MS
+
+
+def _local(ms: int | None, zone: str) -> str:
+    """A time on the walls where the reminder's people are."""
+    if ms is None:
+        return "no time"
+    return datetime.fromtimestamp(ms / 1000, ZoneInfo(zone)).strftime("%a %-d %b %H:%M")

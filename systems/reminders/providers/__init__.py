@@ -1,0 +1,1 @@
+"""Those who carry what channels send."""

@@ -1,0 +1,143 @@
+"""The JSON API, by token: reminders, their fires, and the endpoints that webhooks go to.
+
+curl -H "Authorization: Bearer $TOKEN" localhost:8377/api/reminders --json '{"title": "Stretch",
+    "cron": "0 9 * * MON-FRI", "zone": "Europe/Oslo", "email": "ada@demo.example"}'
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from duework import Fail, Reply, http
+from systems.reminders import book, channels, endpoints, log
+from systems.reminders.part import part
+from systems.reminders.rules import Change, NewReminder
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+
+
+class Listing(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Which reminders: all by id, or those to come, soonest first."""
+
+    only: Literal["all", "coming"] = "all"
+    after: str = ""
+    limit: Limit = 100
+
+
+class Snooze(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    length: Annotated[str, msgspec.Meta(max_length=100)] = "10m"
+
+
+class Preview(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    count: Annotated[int, msgspec.Meta(ge=1, le=50)] = 5
+
+
+class Fires(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """Which fires: the newest, those given up, those tried again, or those that arrived in part."""
+
+    only: Literal["all", "failed", "retrying", "partial"] = "all"
+    reminder: str = ""
+    limit: Limit = 50
+
+
+class NewEndpoint(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    name: str
+    url: str
+
+
+class EndpointChange(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    url: str | None = None
+    on: bool = True
+
+
+@part.route("/api/reminders", methods=["POST"])
+def create(body: NewReminder) -> Reply:
+    made = book.create(body)
+    return Reply(201, made, {"location": f"/api/reminders/{made.id}"})
+
+
+@part.route("/api/reminders")
+def listing(query: Listing) -> list[book.Reminder]:
+    if query.only == "coming":
+        return book.coming(limit=query.limit)
+    return book.every(limit=query.limit, after=query.after)
+
+
+@part.route("/api/reminders/{id}")
+def show(id: str) -> book.Reminder:  # noqa: A002 - the path's own word
+    return book.find(id)
+
+
+@part.route("/api/reminders/{id}", methods=["PATCH"])
+def edit(id: str, body: Change) -> book.Reminder:  # noqa: A002
+    return book.edit(id, body)
+
+
+@part.route("/api/reminders/{id}", methods=["DELETE"])
+def delete(id: str) -> None:  # noqa: A002
+    book.delete(id)
+
+
+@part.route("/api/reminders/{id}/snooze", methods=["POST"])
+def snooze(id: str, body: Snooze) -> book.Reminder:  # noqa: A002
+    return book.snooze(id, body.length)
+
+
+@part.route("/api/reminders/{id}/send-now", methods=["POST"])
+def send_now(id: str) -> Reply:  # noqa: A002
+    return Reply(202, {"job": str(book.send_now(id))})
+
+
+@part.route("/api/reminders/{id}/next")
+def following(id: str, query: Preview) -> list[str]:  # noqa: A002
+    return book.preview(id, query.count)
+
+
+@part.route("/api/reminder-fires")
+def fires(query: Fires) -> list[log.Fire]:
+    if query.only == "all":
+        return log.recent(reminder=query.reminder, limit=query.limit)
+    verbs = {"failed": log.failed, "retrying": log.retrying, "partial": log.partial}
+    return verbs[query.only](limit=query.limit)
+
+
+@part.route("/api/reminder-fires/{job}/redrive", methods=["POST"])
+def redrive(job: int) -> Reply:
+    return Reply(202, {"was": log.redrive(job)})
+
+
+@part.route("/api/reminder-endpoints", methods=["POST"])
+def create_endpoint(body: NewEndpoint) -> Reply:
+    """The answer has the secret, which is told once."""
+    return Reply(201, endpoints.create(body.name, body.url))
+
+
+@part.route("/api/reminder-endpoints")
+def list_endpoints() -> list[endpoints.Endpoint]:
+    return endpoints.every()
+
+
+@part.route("/api/reminder-endpoints/{id}", methods=["PATCH"])
+def change_endpoint(id: str, body: EndpointChange) -> endpoints.Endpoint:  # noqa: A002
+    return endpoints.change(id, url=body.url, on=body.on)
+
+
+@part.route("/api/reminder-endpoints/{id}/rotate", methods=["POST"])
+def rotate(id: str) -> endpoints.MadeEndpoint:  # noqa: A002
+    return endpoints.rotate(id)
+
+
+@part.route("/api/reminder-endpoints/{id}/test", methods=["POST"])
+async def test_call(id: str) -> dict[str, str]:  # noqa: A002
+    """What the receiver said, or why nothing came back."""
+    try:
+        return {"answer": str(await channels.test_call(id))}
+    except (http.HttpError, Fail) as error:
+        return {"error": str(error)}
+
+
+@part.route("/api/reminder-endpoints/{id}", methods=["DELETE"])
+def delete_endpoint(id: str) -> None:  # noqa: A002
+    endpoints.delete(id)

@@ -1,0 +1,130 @@
+"""Telling people: Discord and Telegram, never two messages for one person, day and channel.
+
+What is promised is a row with that key, written in the commit that also stores the delivery. Neither side
+takes an idempotency key, so a reply that is lost leaves the message *unsure*: shown, and not sent again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duework import Cancel, Channel, Fail, Job, Rate, Run, Transaction, http
+from systems.streaks.github import client
+from systems.streaks.part import part
+
+BACKOFF = ("1m", "5m", "30m")
+PERSON = "select * from streaks_person where id = :id"
+PROMISED = "select channel from streaks_message where person = :person and day = :day"
+PROMISE = """
+insert into streaks_message (person, day, channel, job, address, text, promised)
+values (:person, :day, :channel, :job, :address, :text, :now)
+"""
+NOTE = """
+update streaks_message set state = :state, error = :error, settled = :now
+where job = :job and channel = :channel
+"""
+# What a channel's state becomes when its delivery is over.
+STATES = {"sent": "sent", "failed": "failed", "unsure": "unsure", "sending": "cancelled"}
+# The other side has refused for good: wrong token, deleted hook, blocked bot, no such chat.
+REFUSED = frozenset({400, 401, 403, 404})
+# A gateway that got no answer cannot tell whether there was an effect.
+UNKNOWN = frozenset({502, 504})
+
+
+def secret_of(what: str, person: str) -> str:
+    """The name that a person's token is sealed under."""
+    return f"streaks:{what}:{person}"
+
+
+async def send_discord(person: str, text: str) -> None:
+    """Post to the person's webhook, and wait until Discord has stored the message."""
+    hook = await part.app.secrets.aopen(secret_of("discord", person))
+    reply = await client(part.settings.discord_url).post(
+        f"/api/webhooks/{hook}",
+        params={"wait": "true"},
+        json={"content": text, "allowed_mentions": {"parse": []}},
+    )
+    _judge(reply, "Discord", "message")
+
+
+async def send_telegram(person: str, chat: str, text: str) -> None:
+    """Let the person's bot write to the chat, as plain text: nothing in it is markup."""
+    token = await part.app.secrets.aopen(secret_of("telegram", person))
+    reply = await client(part.settings.telegram_url).post(
+        f"/bot{token}/sendMessage", json={"chat_id": chat, "text": text}
+    )
+    _judge(reply, "Telegram", "description")
+
+
+def _judge(reply: http.Response, name: str, field: str) -> None:
+    if reply.status in REFUSED:
+        raise Fail(f"{name}: {_said(reply, field)}")
+    if reply.status in UNKNOWN:
+        raise http.LostReply(f"{name} answered {reply.status}; nobody knows whether it was sent")
+    reply.check()
+
+
+def _said(reply: http.Response, field: str) -> str:
+    try:
+        return str(reply.json(dict[str, Any]).get(field, reply.status))[:200]
+    except http.HttpError:
+        return str(reply.status)
+
+
+@part.delivery(
+    channels={
+        "discord": Channel(send_discord, timeout="15s", pace=Rate("40/1s"), unsure="skip"),
+        "telegram": Channel(send_telegram, timeout="15s", pace=Rate("25/1s"), unsure="skip"),
+    },
+    partial="retry-failed",
+    retries=len(BACKOFF),
+    backoff=BACKOFF,
+)
+def notify(run: Run, person: str, day: str, text: str) -> dict[str, dict[str, str]]:
+    """Tell a person about a day, by every channel that has not been promised yet."""
+    rows = run.read(PERSON, id=person)
+    known = {row.channel for row in run.read(PROMISED, person=person, day=day)}
+    wanted = {
+        name: to for name, to in (addresses(rows[0]) if rows else {}).items() if name not in known
+    }
+    if not wanted:
+        raise Cancel("told already" if known else "there is no channel to tell it by")
+    promise = {"person": person, "day": day, "job": run.job.id, "text": text, "now": run.now}
+    run.write(
+        PROMISE, rows=[{**promise, "channel": name, "address": to} for name, to in wanted.items()]
+    )
+    payloads = {
+        "discord": {"person": person, "text": text},
+        "telegram": {"person": person, "chat": wanted.get("telegram", ""), "text": text},
+    }
+    return {name: payloads[name] for name in wanted}
+
+
+def addresses(person: Any) -> dict[str, str]:
+    """Where a person wants to be told, of the channels that have not refused for good."""
+    found = {}
+    if person.discord_hook and not person.discord_problem:
+        found["discord"] = str(person.discord_hook)
+    if person.telegram_chat and not person.telegram_problem:
+        found["telegram"] = str(person.telegram_chat)
+    return found
+
+
+@notify.settled
+def note(tx: Transaction, job: Job[Any], outcome: str) -> None:  # noqa: ARG001 - the channels tell
+    """Write down what became of each promise; a channel that refused for good is not tried again."""
+    now = part.app.now()
+    for each in notify.channels(job.id):
+        error = (each.error or "").partition("\n")[0] or None
+        state = STATES[each.state]
+        tx.write(NOTE, job=job.id, channel=each.channel, state=state, error=error, now=now)
+        if each.state == "failed" and each.given_up:
+            _refused(tx, job.arguments["person"], each.channel, error or "refused")
+
+
+def _refused(tx: Transaction, person: str, channel: str, error: str) -> None:
+    if channel == "discord":
+        sql = "update streaks_person set discord_problem = :error where id = :id"
+    else:
+        sql = "update streaks_person set telegram_problem = :error where id = :id"
+    tx.write(sql, id=person, error=error)

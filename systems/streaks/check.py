@@ -1,0 +1,125 @@
+"""The check of one person, in a process of its own: ask GitHub, store the day, promise the messages.
+
+Whatever it hangs on or dies of touches nobody else. The process has no database and no settings of its
+own: what it needs comes as arguments and from its run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from datetime import date
+from typing import Any
+
+from duework import Cancel, Fail, Job, Run, Transaction
+from systems.streaks import github
+from systems.streaks.channels import BACKOFF, PERSON, addresses, notify, secret_of
+from systems.streaks.part import part
+from systems.streaks.streak import DAY, local_day, message, standing
+
+# A second check of the same day finds the message that the first one promised; its row does so for ever.
+ONCE = "2d"
+SHOWN = 371
+PROBLEM = "update streaks_person set problem = :problem where id = :id"
+FAILED = "update streaks_person set last_error = :error where id = :id"
+CLEARED = "update streaks_person set last_error = null where id = :id and last_error is not null"
+STORE_DAY = """
+insert into streaks_day (person, day, contributions, streak, message, checked)
+values (:person, :day, :contributions, :streak, :message, :now)
+on conflict (person, day) do update set contributions = excluded.contributions,
+streak = excluded.streak, message = excluded.message, checked = excluded.checked
+"""
+STORE_CALENDAR = """
+insert into streaks_calendar (person, first, counts, longest)
+values (:person, :first, :counts, :longest)
+on conflict (person) do update set first = excluded.first, counts = excluded.counts,
+longest = case when streaks_calendar.longest > excluded.longest
+then streaks_calendar.longest else excluded.longest end
+"""
+
+
+@part.task(
+    queue="streaks",
+    isolation="process",
+    timeout=part.settings.budget,
+    retries=len(BACKOFF),
+    backoff=BACKOFF,
+)
+async def check(run: Run, person: str, day: str, github_url: str) -> dict[str, Any] | Fail:
+    """Look how a person's day stands, and promise a message; `day` is a date in the person's zone."""
+    who, today = _find(run, person), date.fromisoformat(day)
+    if local_day(run.now, who.zone) > today:
+        raise Cancel(f"{day} is over in {who.zone}")
+    practise(who.drill)
+    token = run.secret(secret_of("github", person))
+    try:
+        counts = await github.calendar(
+            github_url, token, who.login, today=today, zone=who.zone, now=run.now
+        )
+    except github.Refusal as refusal:
+        # Returned, so that what is written stays; nobody asks again until the person has changed it.
+        run.write(PROBLEM, id=person, problem=str(refusal))
+        return Fail(str(refusal))
+    return _store(run, who, today, counts)
+
+
+@check.settled
+def note(tx: Transaction, job: Job[Any], outcome: str) -> None:
+    """Write down why a check failed, for the person's page; the next one that is done clears it."""
+    if outcome == "failed":
+        error = (job.error or "").partition("\n")[0] or "Unknown error"
+        tx.write(FAILED, id=job.arguments["person"], error=error)
+    elif outcome == "done":
+        tx.write(CLEARED, id=job.arguments["person"])
+
+
+def _find(run: Run, person: str) -> Any:
+    rows = run.read(f"{PERSON} and active = 1", id=person)
+    if not rows:
+        raise Fail(f"User {person} not found or inactive")
+    if not rows[0].has_token:
+        raise Fail(f"User {rows[0].login} has no GitHub PAT configured")
+    return rows[0]
+
+
+def practise(drill: str | None) -> None:
+    """An exercise, for those who want to see that a hang or a crash stays alone."""
+    if drill == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
+    while drill == "hang":
+        signal.pause()
+
+
+def _store(run: Run, who: Any, today: date, counts: dict[date, int]) -> dict[str, Any]:
+    found, day = standing(counts, today), today.isoformat()
+    text = message(who.login, today, found)
+    run.write(
+        STORE_DAY,
+        person=who.id,
+        day=day,
+        contributions=found.today,
+        streak=found.streak,
+        message=text,
+        now=run.now,
+    )
+    first = today - (SHOWN - 1) * DAY
+    shown = json.dumps([counts.get(first + n * DAY, 0) for n in range(SHOWN)])
+    run.write(
+        STORE_CALENDAR,
+        person=who.id,
+        first=first.isoformat(),
+        counts=shown,
+        longest=found.longest,
+    )
+    if who.problem:
+        run.write(PROBLEM, id=who.id, problem=None)
+    if addresses(who) and (found.at_risk or not who.only_at_risk):
+        once = notify.using(key=f"{who.id}:{day}", once=ONCE)
+        run.enqueue(once, who.id, day, text)
+    return {
+        "username": who.login,
+        "currentStreak": found.streak,
+        "contributionsToday": found.today,
+        "message": text,
+    }

@@ -1,0 +1,147 @@
+"""The pages: everybody with the latest batches, and one person with calendar, messages and settings."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from duework import Reply, Template, Transaction
+from systems.streaks import people, views
+from systems.streaks.channels import addresses, notify
+from systems.streaks.part import part
+from systems.streaks.people import Wishes, find
+from systems.streaks.streak import local_day, zones
+
+PAGE = 100
+LIST = """
+select id, login, zone, hour, active, has_token, problem, discord_problem, telegram_problem, last_error,
+discord_hook, telegram_chat, next_at,
+(select streak from streaks_day where person = streaks_person.id order by day desc limit 1) as streak
+from streaks_person where login_key > :after order by login_key limit :limit
+"""
+COUNTS = """
+select count(*) as people, coalesce(sum(case when active = 0 then 1 else 0 end), 0) as paused,
+coalesce(sum(case when problem is not null then 1 else 0 end), 0) as refused,
+min(case when active = 1 and has_token = 1 and problem is null then next_at end) as next_at
+from streaks_person
+"""
+LAST = "select day, contributions, streak from streaks_day where person = :id order by day desc limit 1"
+
+
+class After(msgspec.Struct):
+    """Where a list goes on."""
+
+    after: str = ""
+
+
+class Form(msgspec.Struct, kw_only=True):
+    """What the settings of a person send; what is empty stays as it is."""
+
+    hour: int | None = None
+    zone: str | None = None
+    token: str | None = None
+    discord: str | None = None
+    telegram_token: str | None = None
+    telegram_chat: str | None = None
+    only_at_risk: bool = False
+
+    def wishes(self) -> Wishes:
+        """The same, as the rules for people take it."""
+        return Wishes(**msgspec.structs.asdict(self))
+
+
+class NewPerson(msgspec.Struct, kw_only=True):
+    """Somebody to be registered."""
+
+    login: str
+    zone: str = "UTC"
+    hour: int = 20
+
+
+@part.page("/", title="Streaks", icon="streaks", live=("streaks",))
+def everybody(query: After) -> Template:
+    """All people, and the batches that checked them."""
+    app = part.app
+    found = app.read(LIST, after=query.after.lower(), limit=PAGE + 1)
+    return Template(
+        "people.html",
+        people=found[:PAGE],
+        more=found[PAGE - 1].login if len(found) > PAGE else None,
+        paged=bool(query.after),
+        counts=app.read(COUNTS)[0],
+        batches=[(each, each.progress()) for each in app.batches(name="streaks", limit=6)],
+        now=app.now(),
+        zones=zones(),
+    )
+
+
+@part.page("/people/{login}", live=("streaks", "streaks:{login}"), nav=False)
+def one(login: str) -> Template:
+    """A person: how it stands, the last year, what was sent, settings."""
+    app = part.app
+    person, now = find(app, login), app.now()
+    last = app.read(LAST, id=person.id)
+    stored = app.read("select * from streaks_calendar where person = :id", id=person.id)
+    return Template(
+        "person.html",
+        person=person,
+        verdict=views.verdict(person, last[0] if last else None, now),
+        calendar=views.calendar(stored[0] if stored else None, local_day(now, person.zone)),
+        longest=stored[0].longest if stored else None,
+        streak=last[0].streak if last else None,
+        history=views.history(app, person.id),
+        hours=range(24),
+        zones=zones(),
+        now=now,
+    )
+
+
+@part.action("/people")
+def register(form: NewPerson, tx: Transaction) -> Reply:
+    """Register somebody; tokens are put in on the person's own page."""
+    wishes = Wishes(zone=form.zone, hour=form.hour)
+    people.add(tx, form.login, wishes, now=part.app.now())
+    return Reply(303, headers={"location": f"/streaks/people/{form.login}"})
+
+
+@part.action("/people/{login}/settings")
+def save(login: str, form: Form, tx: Transaction) -> str:
+    """Change what was given."""
+    people.change(tx, find(tx, login).id, form.wishes(), now=part.app.now())
+    return "Saved"
+
+
+@part.action("/people/{login}/pause")
+def pause(login: str, tx: Transaction) -> str:
+    """No more checks and messages, until they are resumed."""
+    people.set_active(tx, find(tx, login).id, active=False, now=part.app.now())
+    return f"{login} is paused"
+
+
+@part.action("/people/{login}/resume")
+def resume(login: str, tx: Transaction) -> str:
+    """Go on from the next planned time."""
+    people.set_active(tx, find(tx, login).id, active=True, now=part.app.now())
+    return f"{login} goes on"
+
+
+@part.action("/people/{login}/test")
+def send_test(login: str, tx: Transaction) -> str:
+    """One message by each channel, once a minute at most."""
+    person = find(tx, login)
+    if not addresses(person):
+        raise people.Refused("channel", "put in a Discord webhook or a Telegram chat first")
+    here = datetime.fromtimestamp(part.app.now() / 1000, ZoneInfo(person.zone))
+    day = f"{here:%Y-%m-%d} test {here:%H:%M}"
+    text = f"{person.login}, this is a test of {here:%a} {here.day} {here:%b %H:%M}."
+    tx.enqueue(notify.using(key=f"{person.id}:{day}", once="1h"), person.id, day, text)
+    return "A test message is on its way"
+
+
+@part.action("/people/{login}/delete", confirm="Delete {login} with its tokens and history?")
+def delete(login: str, tx: Transaction) -> Reply:
+    """Nothing of the person stays."""
+    people.delete(tx, find(tx, login).id)
+    return Reply(303, headers={"location": "/streaks/"})

@@ -1,0 +1,187 @@
+"""People: registered, changed, paused and deleted. Bad input is refused by the field's name.
+
+Tokens are sealed in the same commit as the row they belong to, and are never given back.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+import msgspec
+
+from duework import App, Conflict, NotFound, Transaction, UsageError
+from systems.streaks.channels import secret_of
+from systems.streaks.streak import next_time, zones
+
+LOGIN = re.compile(r"[A-Za-z0-9](?:-?[A-Za-z0-9]){0,38}")
+TOKEN = re.compile(r"(?:ghp|github_pat)_\w{1,255}", re.ASCII)
+HOOK = re.compile(
+    r"(?:https?://[^/\s]+/api/(?:v\d+/)?webhooks/)?(\d{1,20})/([\w-]{1,100})", re.ASCII
+)
+BOT = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")
+CHAT = re.compile(r"-?\d{1,18}|@[A-Za-z]\w{3,31}", re.ASCII)
+INSERT = """
+insert into streaks_person
+(id, login, login_key, zone, hour, has_token, discord_hook, telegram_chat, only_at_risk, drill,
+next_at, created)
+values (:id, :login, :login_key, :zone, :hour, :has_token, :hook, :chat, :only_at_risk, :drill,
+:next_at, :now)
+on conflict (login_key) do nothing
+"""
+SECRETS = ("github", "discord", "telegram")
+
+
+class Refused(UsageError):
+    """A field that cannot be taken as it is."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field = field
+        self.why = why
+
+
+class Wishes(msgspec.Struct, kw_only=True):
+    """What a person may say; what is left out stays as it is."""
+
+    zone: str | None = None
+    hour: int | None = None
+    token: str | None = None
+    discord: str | None = None
+    telegram_token: str | None = None
+    telegram_chat: str | None = None
+    only_at_risk: bool | None = None
+
+
+def add(tx: Transaction, login: str, wishes: Wishes, *, now: int, drill: str | None = None) -> str:
+    """A new person; its id. `Conflict` if the login is there already."""
+    if not LOGIN.fullmatch(login):
+        raise Refused("login", "a GitHub login has up to 39 letters, digits and single dashes")
+    _check(wishes)
+    zone = "UTC" if wishes.zone is None else wishes.zone
+    hour = 12 if wishes.hour is None else wishes.hour
+    person = uuid.uuid4().hex
+    written = tx.write(
+        INSERT,
+        id=person,
+        login=login,
+        login_key=login.lower(),
+        zone=zone,
+        hour=hour,
+        has_token=int(wishes.token is not None),
+        hook=_hook(wishes.discord)[0],
+        chat=wishes.telegram_chat,
+        only_at_risk=int(bool(wishes.only_at_risk)),
+        drill=drill,
+        next_at=next_time(now, zone, hour),
+        now=now,
+    )
+    if not written.inserted:
+        raise Conflict(f"{login} is registered already")
+    _seal(tx, person, wishes)
+    return person
+
+
+def change(tx: Transaction, person: str, wishes: Wishes, *, now: int) -> None:
+    """Change what is given and nothing else; a new token or address ends its old problem."""
+    _check(wishes)
+    row = _row(tx, person)
+    fields = _fields(wishes)
+    if wishes.zone is not None or wishes.hour is not None:
+        zone = wishes.zone or row.zone
+        hour = row.hour if wishes.hour is None else wishes.hour
+        if (zone, hour) != (row.zone, row.hour):
+            fields |= {"zone": zone, "hour": hour, "next_at": next_time(now, zone, hour)}
+    for name, value in fields.items():
+        tx.write(_CHANGES[name], id=person, value=value)
+    _seal(tx, person, wishes)
+
+
+def _row(tx: Transaction, person: str) -> Any:
+    rows = tx.read("select zone, hour from streaks_person where id = :id", id=person)
+    if not rows:
+        raise NotFound(f"there is no person {person!r:.60}")
+    return rows[0]
+
+
+# Names of columns are never made from input.
+_CHANGES = {
+    name: f"update streaks_person set {name} = :value where id = :id"  # noqa: S608 - constants
+    for name in (
+        *("zone", "hour", "next_at", "has_token", "problem", "only_at_risk", "active"),
+        *("discord_hook", "discord_problem", "telegram_chat", "telegram_problem"),
+    )
+}
+
+
+def _fields(wishes: Wishes) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    if wishes.only_at_risk is not None:
+        fields["only_at_risk"] = int(wishes.only_at_risk)
+    if wishes.token is not None:
+        fields |= {"has_token": 1, "problem": None}
+    if wishes.discord is not None:
+        fields |= {"discord_hook": _hook(wishes.discord)[0], "discord_problem": None}
+    if wishes.telegram_chat is not None:
+        fields["telegram_chat"] = wishes.telegram_chat
+    if wishes.telegram_chat is not None or wishes.telegram_token is not None:
+        fields["telegram_problem"] = None
+    return fields
+
+
+def set_active(tx: Transaction, person: str, *, active: bool, now: int) -> None:
+    """Pause or go on; whoever goes on is due at the next time that is planned from now."""
+    row = _row(tx, person)
+    tx.write(_CHANGES["active"], id=person, value=int(active))
+    tx.write(_CHANGES["next_at"], id=person, value=next_time(now, row.zone, row.hour))
+
+
+def delete(tx: Transaction, person: str) -> None:
+    """Delete a person with everything that is known of it, tokens included."""
+    _row(tx, person)
+    tx.write("delete from streaks_person where id = :id", id=person)
+    tx.write("delete from streaks_day where person = :id", id=person)
+    tx.write("delete from streaks_calendar where person = :id", id=person)
+    tx.write("delete from streaks_message where person = :id", id=person)
+    for what in SECRETS:
+        tx.forget(secret_of(what, person))
+
+
+def find(reader: App | Transaction, login: str) -> Any:
+    """A person's row by login; `NotFound` without one."""
+    rows = reader.read("select * from streaks_person where login_key = :key", key=login.lower())
+    if not rows:
+        raise NotFound(f"there is no person {login!r:.60}")
+    return rows[0]
+
+
+def _seal(tx: Transaction, person: str, wishes: Wishes) -> None:
+    if wishes.token is not None:
+        tx.seal(secret_of("github", person), wishes.token)
+    if wishes.discord is not None:
+        tx.seal(secret_of("discord", person), "/".join(str(part) for part in _hook(wishes.discord)))
+    if wishes.telegram_token is not None:
+        tx.seal(secret_of("telegram", person), wishes.telegram_token)
+
+
+def _hook(text: str | None) -> tuple[str | None, str | None]:
+    """The id and the token of a webhook, from its URL or from `id/token`."""
+    found = HOOK.fullmatch(text or "")
+    return (found[1], found[2]) if found else (None, None)
+
+
+def _check(wishes: Wishes) -> None:
+    if wishes.zone is not None and wishes.zone not in zones():
+        raise Refused("zone", "a name such as Europe/London")
+    if wishes.hour is not None and not 0 <= wishes.hour <= 23:  # noqa: PLR2004 - a clock
+        raise Refused("hour", "a whole hour, 0 to 23")
+    _fits("token", wishes.token, TOKEN, "a GitHub token begins with ghp_ or github_pat_")
+    _fits("discord", wishes.discord, HOOK, "https://discord.com/api/webhooks/ID/TOKEN")
+    _fits("telegram_token", wishes.telegram_token, BOT, "a bot's token: digits, a colon, letters")
+    _fits("telegram_chat", wishes.telegram_chat, CHAT, "a chat's number, or @ and a channel's name")
+
+
+def _fits(field: str, value: str | None, pattern: re.Pattern[str], why: str) -> None:
+    if value is not None and not pattern.fullmatch(value):
+        raise Refused(field, why)

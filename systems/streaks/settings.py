@@ -1,0 +1,23 @@
+"""What can be set: the table `[streaks]` of duework.toml, or STREAKS_* in the environment."""
+
+from __future__ import annotations
+
+import msgspec
+
+from duework import Secret
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The defaults are the addresses of `python -m systems.twins --all`; the README has the real ones."""
+
+    github_url: str = "http://127.0.0.1:8472"
+    discord_url: str = "http://127.0.0.1:8473"
+    telegram_url: str = "http://127.0.0.1:8474"
+    # What callers of /api/cron/… have to send; without one nobody may call.
+    server_secret: Secret | None = None
+    # How long the check of one person may take, in a process of its own.
+    budget: str = "30s"
+    # How long /api/cron/process-user waits for the outcome.
+    patience: str = "30s"
+    # How long days and messages are kept.
+    keep_days: int = 400

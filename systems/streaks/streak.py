@@ -1,0 +1,131 @@
+"""Days, streaks and their words: pure functions of counts, a date and a zone.
+
+A day is the person's own. A zero today does not break a streak: the day is not over yet. Days after
+today, which the calendar may show, do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo, available_timezones
+
+DAY = timedelta(days=1)
+# Names that tzdata has and people mean: neither files such as "posixrules" nor "localtime".
+_ZONE = re.compile(r"[A-Z][\w+-]*(/[\w+-]+){0,2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a calendar says on a day."""
+
+    today: int
+    streak: int
+    longest: int
+
+    @property
+    def at_risk(self) -> bool:
+        """Whether the streak ends with this day unless something is done."""
+        return self.today == 0
+
+
+@lru_cache(1)
+def zones() -> tuple[str, ...]:
+    """The names of all zones, in order."""
+    return tuple(sorted(name for name in available_timezones() if _ZONE.fullmatch(name)))
+
+
+def local_day(now: int, zone: str) -> date:
+    """The date on the wall in that zone."""
+    return _local(now, zone).date()
+
+
+def next_time(now: int, zone: str, hour: int) -> int:
+    """The next time after now at which that hour begins there, in milliseconds.
+
+    A time that the clock leaps over comes when the leap ends; of one that comes twice it is the first.
+    """
+    day = local_day(now, zone)
+    while (found := _moment(day, zone, hour)) <= now:
+        day += DAY
+    return found
+
+
+def has_come(now: int, zone: str, hour: int) -> bool:
+    """Whether that hour of today has begun there."""
+    return _moment(local_day(now, zone), zone, hour) <= now
+
+
+def _local(now: int, zone: str) -> datetime:
+    return datetime.fromtimestamp(now / 1000, ZoneInfo(zone))
+
+
+def _moment(day: date, zone: str, hour: int) -> int:
+    there = ZoneInfo(zone)
+    planned = datetime(day.year, day.month, day.day, hour, tzinfo=there)
+    real = planned.astimezone(UTC)
+    if real.astimezone(there).replace(tzinfo=None) != planned.replace(tzinfo=None):
+        real = _end_of_leap(real, there)
+    return int(real.timestamp()) * 1000
+
+
+def _end_of_leap(inside: datetime, there: ZoneInfo) -> datetime:
+    """The first moment after the leap, to the minute; `inside` is read by the offset from before it."""
+    before, after = inside - DAY, inside
+    old = before.astimezone(there).utcoffset()
+    while after - before > timedelta(minutes=1):
+        middle = before + (after - before) / 2
+        if middle.astimezone(there).utcoffset() == old:
+            before = middle
+        else:
+            after = middle
+    return after.replace(second=0, microsecond=0)
+
+
+def standing(counts: Mapping[date, int], today: date) -> Standing:
+    """Contributions today, the streak that is alive, and the longest one there is in these days."""
+    count = counts.get(today, 0)
+    streak = run_until(counts, today if count else today - DAY)
+    return Standing(count, streak, max(_longest(counts, today), streak))
+
+
+def run_until(counts: Mapping[date, int], last: date) -> int:
+    """How many days in a row, up to this one, have contributions."""
+    length = 0
+    while counts.get(last - length * DAY, 0) > 0:
+        length += 1
+    return length
+
+
+def _longest(counts: Mapping[date, int], today: date) -> int:
+    longest = length = 0
+    previous: date | None = None
+    for day in sorted(day for day, count in counts.items() if count > 0 and day <= today):
+        length = length + 1 if previous is not None and day - previous == DAY else 1
+        longest, previous = max(longest, length), day
+    return longest
+
+
+def message(login: str, day: date, found: Standing) -> str:
+    """What a person is told; the date makes it one of its kind."""
+    when = f"{day:%a} {day.day} {day:%b}"
+    if not found.at_risk:
+        safe = f"Your streak of {days(found.streak)} is safe."
+        return f"Well done, {login}: {contributions(found.today)} on {when}. {safe}"
+    if found.streak:
+        risk = f"Your streak of {days(found.streak)} is at risk: one commit saves it."
+        return f"{login}, nothing yet on {when}. {risk}"
+    return f"{login}, nothing yet on {when}. No streak is at risk; one commit starts a new one."
+
+
+def contributions(count: int) -> str:
+    """So many, in words."""
+    return "1 contribution" if count == 1 else f"{count} contributions"
+
+
+def days(count: int) -> str:
+    """So many, in words."""
+    return "1 day" if count == 1 else f"{count} days"

@@ -1,0 +1,14 @@
+"""Strides: athletes' races from Strava, by a sync that goes on by itself within one shared quota."""
+
+from __future__ import annotations
+
+from duework import App
+from systems.strides import cli, pages, routes
+from systems.strides.demo import promises, seed
+from systems.strides.part import part
+from systems.strides.sync import activities
+
+__all__ = ["activities", "app", "cli", "pages", "part", "promises", "routes", "seed"]
+
+app = App()
+app.include(part)

@@ -1,0 +1,31 @@
+"""What an operator may set of strides: `[strides]` in duework.toml, or STRIDES_* in the environment."""
+
+from __future__ import annotations
+
+import msgspec
+
+from duework import Secret
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The defaults fit `python -m systems.twins --all`; README.md says what the real API needs."""
+
+    strava_url: str = "http://127.0.0.1:8478"
+    # Where the API is, if it is not below strava_url.
+    api_url: str = ""
+    client_id: str = "12345"
+    client_secret: Secret = Secret("strava-secret")
+    # What others have to show that ask for a page by /internal/process-batch; without it nobody may.
+    internal_secret: Secret | None = None
+    # Where browsers find the pages: Strava sends athletes back there.
+    public_url: str = "http://127.0.0.1:8377"
+    # A Standard-tier application connects ten athletes.
+    most_athletes: int = 10
+    # For how many days the log of a sync is kept.
+    keep: int = 7
+    # How many days before the last sync an incremental one begins: uploads come late.
+    overlap: int = 7
+
+    @property
+    def api(self) -> str:
+        return self.api_url or f"{self.strava_url.rstrip('/')}/api/v3"
