@@ -54,8 +54,11 @@
   let lost = 0;
   document.addEventListener("htmx:ws:before:message:incoming", (e) => { if (root.hasAttribute("data-hold")) e.preventDefault(); });
   document.addEventListener("htmx:ws:after:connection", () => { clearTimeout(lost); light("on", "Live"); $("#notlive")?.replaceChildren(); });
-  document.addEventListener("htmx:ws:close", () => {
+  document.addEventListener("htmx:ws:close", (e) => {
     if (document.hidden) return; // the socket is shut on purpose while nobody looks
+    if (e.detail.code === 4401) { // the session has ended; htmx does not try again
+      light("lost", "Signed out"); const t = $("#signin-t"); if (t) $("#notlive")?.replaceChildren(t.content.cloneNode(true)); return;
+    }
     clearTimeout(lost); lost = setTimeout(() => {
       light("lost", "Not live"); const t = $("#notlive-t"); if (t) $("#notlive")?.replaceChildren(t.content.cloneNode(true));
     }, 2000);
