@@ -224,6 +224,35 @@ def test_nobody_is_sent_what_was_rendered_for_another_name(board: Board) -> None
             assert pages.MARKER not in text
 
 
+def test_a_page_for_people_shows_each_their_own(board: Board) -> None:
+    people = board.part.people
+    sessions: dict[str, str] = {}
+    for email in ("ada@board.test", "eve@board.test"):
+        code = people.entry(email)
+        session = people.enter(code)
+        assert session is not None
+        sessions[email] = session
+    with served(board.app) as server, contextlib.ExitStack() as stack:
+        opened = {
+            email: stack.enter_context(
+                server.open("/board/mine", headers={"cookie": f"duework-board={session}"})
+            )
+            for email, session in sessions.items()
+        }
+        for email, page in opened.items():
+            text = settled(page, 0.5)["page"]
+            assert f"<p>{email}</p>" in text
+            assert ("eve" if "ada" in email else "ada") not in text
+            assert re.findall(r'name="form" value="(\w+)"', text) == [
+                Who("", "read", sessions[email]).form_key
+            ]
+        people.leave(sessions["ada@board.test"])
+        assert code_of(opened["ada@board.test"]) == 4401
+        with board.app.transaction() as tx:
+            tx.touch("mine")
+        settled(opened["eve@board.test"], 0.5)
+
+
 def test_forms_are_those_of_the_session_that_looks(site: Site) -> None:
     sessions = [session_of(site.app, "operate"), session_of(site.app, "operate")]
     site.app.pause("mail")
@@ -431,6 +460,7 @@ def test_htmx_and_its_extension_are_loaded_at_once_and_in_order(site: Site) -> N
 @dataclass
 class Board:
     app: App
+    part: Part
     # The boards that were rendered, in order.
     rendered: list[int]
 
@@ -448,10 +478,14 @@ def board(emptied: str, tmp_path: Path) -> Iterator[Board]:
     part = Part("board")
     (tmp_path / "board.html").write_text(
         '{% extends "base.html" %}{% from "components.html" import csrf with context %}'
-        "{% block main %}<p>{{ words }}</p><p>seen by {{ who.name }}</p>"
+        "{% block main %}<p>{{ words }}</p><p>seen by {{ who.name if who else person.id }}</p>"
         "<form>{{ csrf() }}</form>{% endblock %}"
     )
     part.templates = tmp_path
+
+    @part.sign_in
+    def send(email: str, url: str) -> None:
+        """No test asks for a link."""
 
     @part.page("/mine", auth="person", live=("mine",))
     def mine(person: Person) -> Template:
@@ -466,5 +500,5 @@ def board(emptied: str, tmp_path: Path) -> Iterator[Board]:
     app.include(part)
     with app.transaction() as tx:
         tx.write(TABLE)
-    yield Board(app, rendered)
+    yield Board(app, part, rendered)
     app.close()

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
 from duework.changes import ChangeStream
 from duework.errors import Error
-from duework.web.live.view import LivePage, View
+from duework.web.live.view import LivePage, LiveView
 from duework.web.live.viewer import SIGN_IN, Viewer
-from duework.web.tokens import Tokens, Who
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -32,7 +31,7 @@ class Hub:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self.views: dict[Hashable, View] = {}
+        self.views: dict[Hashable, LiveView] = {}
         self._viewers = 0
         self._tasks: list[asyncio.Task[None]] = []
         # Something has changed that may have ended a session.
@@ -54,14 +53,14 @@ class Hub:
             ]
         view = self.views.get(page.key)
         if view is None:
-            view = self.views[page.key] = View(page)
+            view = self.views[page.key] = LiveView(page)
         view.join(viewer)
         try:
             yield
         finally:
             self._leave(view, viewer)
 
-    def _leave(self, view: View, viewer: Viewer) -> None:
+    def _leave(self, view: LiveView, viewer: Viewer) -> None:
         view.viewers.discard(viewer)
         self._viewers -= 1
         if not view.viewers:
@@ -89,14 +88,14 @@ class Hub:
                 await asyncio.wait_for(self._doubt.wait(), SESSIONS_AT_LEAST_SECONDS)
             self._doubt.clear()
             viewers = [viewer for view in self.views.values() for viewer in view.viewers]
-            sessions = {viewer.session for viewer in viewers if viewer.session}
+            sessions = {viewer.session: viewer.is_open for viewer in viewers if viewer.session}
             with contextlib.suppress(Error):
-                ended = await run_in_threadpool(self._ended, sessions)
+                ended = await run_in_threadpool(_ended, sessions)
                 for viewer in viewers:
                     if viewer.session in ended:
                         viewer.end(SIGN_IN)
             await asyncio.sleep(SESSIONS_SECONDS)
 
-    def _ended(self, sessions: set[str]) -> set[str]:
-        tokens = Tokens(self._app)
-        return {each for each in sessions if not isinstance(tokens.who(each, "session"), Who)}
+
+def _ended(sessions: Mapping[str, Callable[[], bool]]) -> set[str]:
+    return {session for session, is_open in sessions.items() if not is_open()}

@@ -24,7 +24,7 @@ from duework.web.live.view import LEAST_SECONDS, LivePage, Rendered
 from duework.web.parts.pages import regions_of, render_page, visitor_of
 from duework.web.regions import cut
 from duework.web.tokens import Who
-from duework.web.visits import Visit
+from duework.web.visits import PERSON, Visit
 
 # Stands for the session of whoever looks, whose key for forms is put in when it is sent.
 _ANY_SESSION = secrets.token_hex(32)
@@ -79,6 +79,12 @@ class Address:
         """The scope; empty if there is none."""
         return cast("str", getattr(self.route, "needs"))  # noqa: B009 - set by the door
 
+    @property
+    def people_of(self) -> Part | None:
+        """The part whose people alone may see it."""
+        page = getattr(self.route, "page", None)
+        return page[0] if isinstance(page, tuple) and self.needs == PERSON else None
+
 
 def find(routes: Iterable[Route], query: bytes) -> Address | None:
     """The page that `?page=/jobs&phase=failed` names, if it is one that changes by itself."""
@@ -131,7 +137,14 @@ def again(address: Address, visit: Visit, name: str = "") -> Visit:
     zone = {name: visit.request.cookies.get(name, "") for name in ("tz", "zone")}
     scope["headers"].append((b"cookie", "; ".join(f"{k}={v}" for k, v in zone.items()).encode()))
     who = visit.who and Who(name, visit.who.scope, _ANY_SESSION)
-    return Visit(visit.app, Request(scope), who, person=visit.person, render=visit.render)
+    session = _ANY_SESSION if visit.person is not None else ""
+    return Visit(
+        *(visit.app, Request(scope), who),
+        person=visit.person,
+        part=visit.part,
+        person_session=session,
+        render=visit.render,
+    )
 
 
 def _own(page: Callable[[Visit], Response], key: Any, address: Address, visit: Visit) -> LivePage:

@@ -17,7 +17,8 @@ from duework.errors import DatabaseError
 from duework.web.live.hub import Hub
 from duework.web.live.pages import MARKER, Address, find, live_page
 from duework.web.live.viewer import SIGN_IN, TRY_LATER, Viewer
-from duework.web.visits import OPEN, Visit, recognise, same_host
+from duework.web.tokens import Tokens, Who
+from duework.web.visits import OPEN, PERSON, Visit, recognise, recognise_person, same_host
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -39,7 +40,9 @@ def live_route(
             await socket.close(NOT_TAKEN)
             return
         hub = hubs.setdefault(asyncio.get_running_loop(), Hub(app))
-        visit = Visit(app, Request(_as_request(socket)), None, render=render)
+        visit = Visit(
+            app, Request(_as_request(socket)), None, part=address.people_of, render=render
+        )
         code = await _refusal(address, visit, hub)
         await socket.accept()
         if code is not None:
@@ -71,13 +74,10 @@ async def _refusal(address: Address, visit: Visit, hub: Hub) -> int | None:
     if hub.full:
         return TRY_LATER
     try:
-        await run_in_threadpool(recognise, visit)
+        await run_in_threadpool(recognise_person if address.needs == PERSON else recognise, visit)
     except DatabaseError:
         return TRY_LATER
-    page = getattr(address.route, "page", None)
-    if isinstance(page, tuple) and page[1].auth == "person":
-        return None if visit.person is not None else SIGN_IN
-    if address.needs == OPEN:
+    if address.needs == OPEN or visit.person is not None:
         return None
     if visit.who is None:
         return SIGN_IN
@@ -85,8 +85,8 @@ async def _refusal(address: Address, visit: Visit, hub: Hub) -> int | None:
 
 
 async def _look(hub: Hub, address: Address, visit: Visit, socket: WebSocket) -> None:
-    who = visit.who
-    viewer = Viewer(socket, who.session if who else "", MARKER, who.form_key if who else "")
+    session, is_open = _session(visit)
+    viewer = Viewer(socket, session, is_open, (MARKER, visit.form_key))
     async with hub.joined(live_page(address, visit), viewer):
         ways = [asyncio.create_task(viewer.serve()), asyncio.create_task(_until_left(socket))]
         try:
@@ -95,6 +95,15 @@ async def _look(hub: Hub, address: Address, visit: Visit, socket: WebSocket) -> 
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
+
+
+def _session(visit: Visit) -> tuple[str, Callable[[], bool]]:
+    """What was shown at the door, and how to ask whether it still opens."""
+    if visit.person is not None and visit.part is not None:
+        people, theirs = visit.part.people, visit.person_session
+        return theirs, lambda: people.who(theirs) is not None
+    tokens, own = Tokens(visit.app), visit.who.session if visit.who else ""
+    return own, lambda: isinstance(tokens.who(own, "session"), Who)
 
 
 async def _until_left(socket: WebSocket) -> None:

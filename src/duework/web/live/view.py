@@ -41,7 +41,7 @@ class LivePage:
     least: float = LEAST_SECONDS
 
 
-class View:
+class LiveView:
     """Renders a page for its viewers while there are any."""
 
     def __init__(self, page: LivePage) -> None:

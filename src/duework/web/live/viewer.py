@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from starlette.websockets import WebSocket
 
@@ -17,14 +17,17 @@ TRY_LATER, SIGN_IN = 1013, 4401
 class Viewer:
     """Holds one unsent message: what is offered meanwhile replaces it, region by region."""
 
-    def __init__(self, socket: WebSocket, session: str, marker: str, form_key: str) -> None:
+    def __init__(
+        self, socket: WebSocket, session: str, is_open: Callable[[], bool], keys: tuple[str, str]
+    ) -> None:
+        # Empty for what needs none; and whether it still holds.
         self.session = session
+        self.is_open = is_open
         # It has not seen the page yet.
         self.newcomer = False
         self._socket = socket
         # Pages are rendered for all viewers with a marker in place of what is one session's own.
-        self._marker = marker
-        self._form_key = form_key
+        self._marker, self._form_key = keys
         self._unsent: dict[str, str] = {}
         self._ready = asyncio.Event()
         self._code: int | None = None
