@@ -116,7 +116,10 @@ def shape(connection: Connection) -> list[tuple[str, ...]]:
 def empty(connection: Connection) -> None:
     """Take the rows of a migrated database back to where its migrations left them."""
     tables = connection.execute("select tablename from pg_tables where schemaname = 'public'")
-    views = connection.execute("select viewname from pg_views where schemaname = 'public'")
+    views = connection.execute(
+        """select viewname from pg_views
+           where schemaname = 'public' and viewname not like 'duework%'"""
+    )
     statements: list[Composable] = [SQL("delete from duework_migration where part <> 'duework'")]
     statements += [SQL("drop view if exists {} cascade").format(Identifier(*row)) for row in views]
     for (name,) in tables.fetchall():

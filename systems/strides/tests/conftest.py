@@ -14,7 +14,8 @@ import pytest
 from duework import App, Chain, Secret
 from duework.testing import Harness
 from systems.strides import app as strides
-from systems.strides import demo, part, sync
+from systems.strides import part, sync
+from systems.strides.seed import seed
 from systems.strides.settings import Settings
 from systems.twins import Strava, twins
 from tests.conftest import HarnessOn
@@ -34,7 +35,7 @@ class World:
 
     def connect(self, *athletes: int) -> list[str]:
         """Connect athletes of the twin; their first syncs wait for a worker."""
-        return [demo.seed(self.app, 1, first=athlete)[0] for athlete in athletes]
+        return [seed(self.app, 1, first=athlete)[0] for athlete in athletes]
 
     def finish(self, length: str = "2h") -> None:
         """Let time pass until every sync is over."""
