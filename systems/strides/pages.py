@@ -213,7 +213,7 @@ async def callback(query: Came) -> Reply:
 # --- what people do
 
 
-@part.action("/connect")
+@part.page("/connect", nav=False)
 def connect() -> Reply:
     """Begin the authorisation; Strava shows what is asked for."""
     where = oauth.begin(f"{settings().public_url.rstrip('/')}/strides/callback")

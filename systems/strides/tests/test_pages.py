@@ -210,7 +210,7 @@ def at_strava(location: str, athlete: int) -> str:
 def test_an_athlete_connects_by_a_browser_and_its_first_sync_begins(
     world: World, browser: Browser
 ) -> None:
-    away = browser.submit("/strides/connect").headers["location"]
+    away = browser.get("/strides/connect").headers["location"]
     stranger = Site(world.app).browser()
 
     back = stranger.get(at_strava(away, 5004))
@@ -224,8 +224,8 @@ def test_an_athlete_connects_by_a_browser_and_its_first_sync_begins(
 
 @pytest.mark.rows("004-X1")
 def test_a_state_is_good_once_and_for_ten_minutes(world: World, browser: Browser) -> None:
-    first = at_strava(browser.submit("/strides/connect").headers["location"], 5004)
-    second = at_strava(browser.submit("/strides/connect").headers["location"], 5005)
+    first = at_strava(browser.get("/strides/connect").headers["location"], 5004)
+    second = at_strava(browser.get("/strides/connect").headers["location"], 5005)
     forged = first.replace("state=", "state=x")
 
     assert browser.get(forged).status_code == 400
@@ -242,7 +242,7 @@ def test_an_athlete_who_grants_too_little_is_not_connected(
 ) -> None:
     world.strava.choose(5004, scope)
 
-    answer = browser.get(at_strava(browser.submit("/strides/connect").headers["location"], 5004))
+    answer = browser.get(at_strava(browser.get("/strides/connect").headers["location"], 5004))
 
     assert answer.status_code == 400
     assert "was not connected" in answer.text
@@ -260,7 +260,7 @@ def test_one_athlete_more_than_are_allowed_is_refused_by_name(
     monkeypatch.setattr(part, "_settings", fewer)
     world.connect(5004)
 
-    answer = browser.get(at_strava(browser.submit("/strides/connect").headers["location"], 5005))
+    answer = browser.get(at_strava(browser.get("/strides/connect").headers["location"], 5005))
 
     assert answer.status_code == 409
     person = world.strava.athletes[5005]
