@@ -28,6 +28,8 @@ from systems.scout.part import part
 
 LOWEST_RANK = 15
 ROUNDS = 8
+# The first place is worth more than the second, but two of them more than the first.
+EVEN = 5
 LEAST_APPS, LEAST_KEYWORDS = 3, 2
 LEADERS, GIANTS = 10, 3
 BEST = 20
@@ -53,8 +55,8 @@ def communities(edges: Sequence[Edge]) -> list[tuple[list[str], list[int]]]:
     by_word: dict[str, list[tuple[int, float]]] = defaultdict(list)
     by_app: dict[int, list[tuple[str, float]]] = defaultdict(list)
     for word, app, rank in sorted(edges):
-        by_word[word].append((app, 1 / rank))
-        by_app[app].append((word, 1 / rank))
+        by_word[word].append((app, 1 / (rank + EVEN)))
+        by_app[app].append((word, 1 / (rank + EVEN)))
     words = {word: word for word in by_word}
     apps: dict[int, str] = {}
     for _ in range(ROUNDS):

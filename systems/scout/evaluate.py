@@ -22,11 +22,11 @@ AT_ONCE = 500
 AGENT = "competitiveness"
 TWO_YEARS = 730
 
-_WAITING = (
+WAITING = (
     "select a.track_id, a.average_rating, a.rating_count, a.updated_date,"
     " (select min(c.rank) from scout_chart c where c.track_id = a.track_id) as best"
     " from scout_app a where a.evaluated_at is null and a.enriched_at is not null"
-    " and a.enrichment_source = 'itunes' order by a.enriched_at, a.track_id limit :most"
+    " and a.enrichment_source <> 'failed' order by a.enriched_at limit :most"
 )
 
 
@@ -75,7 +75,7 @@ def evaluate(run: Run) -> None:
 
 def score_waiting(tx: Any, now: int) -> int:
     """Score what waits, by the rows as they are; how many."""
-    rows = tx.read(_WAITING, most=AT_ONCE)
+    rows = tx.read(WAITING, most=AT_ONCE)
     scored = [(row.track_id, inputs_of(row, now)) for row in rows]
     values = [
         {

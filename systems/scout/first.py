@@ -1,6 +1,6 @@
 """The first opportunity in ten minutes: a small run through all five stages, without waiting for a cycle.
 
-One chart, two lookups and a few searches, a call a page, before all others;
+One chart, a few searches and the lookups of what they found, a call a page, before all others;
 then scores, clusters and the debate.
 """
 
@@ -9,16 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from duework import Chain, End, Next, Page
-from systems.scout import client
+from systems.scout import client, store
 from systems.scout.cluster import cluster
-from systems.scout.crawl import categories, cycle, gaps
-from systems.scout.crawl import keywords as words
+from systems.scout.crawl import categories, cycle, gaps, keywords
 from systems.scout.crawl.tiers import order
 from systems.scout.enrich import feed
-from systems.scout.evaluate import evaluate
+from systems.scout.evaluate import score_waiting
 from systems.scout.part import APPLE, CALL, part, settings
 
-LOOKUPS, SEARCHES = 2, 12
+SEARCHES, LOOKUPS = 12, 8
 FALLBACK = ("topfreeapplications", 6013)
 
 
@@ -36,16 +35,18 @@ async def pipeline(page: Page) -> Next | End:
     run, left = page.run, page.cursor
     if left is None:
         return await _chart(run)
-    if left["ids"]:
-        ids, rest = left["ids"][0], left["ids"][1:]
-        feed.save(run, ids, await client.lookup(ids), run.now)
-        return Next(cursor={**left, "ids": rest})
     if left["words"]:
         word, more = left["words"][0], left["words"][1:]
         found = await client.search(word)
         cycle.searched(run, word, found, run.now)
-        _look_up(run, [each.track_id for each in found])
-        return Next(cursor={**left, "words": more}) if more else _conclude(run)
+        seen = dict.fromkeys([*left["seen"], *(each.track_id for each in found)])
+        return Next(cursor={**left, "words": more, "seen": list(seen)})
+    size = settings().lookup
+    if left["seen"] and left["lookups"]:
+        ids = left["seen"][:size]
+        feed.save(run, ids, await client.lookup(ids), run.now)
+        fewer = {"seen": left["seen"][size:], "lookups": left["lookups"] - 1}
+        return Next(cursor={**left, **fewer})
     return _conclude(run)
 
 
@@ -54,27 +55,15 @@ async def _chart(run: Any) -> Next:
     collection, category = (due.collection, due.id) if due else FALLBACK
     found = await client.chart(collection, category)
     cycle.charted(run, collection, category, found, run.now)
-    size = settings().lookup
-    ids = [each.track_id for each in found[: LOOKUPS * size]]
-    names = [each.track_name for each in found[:SEARCHES]]
-    pairs = [each for each in words.of_titles(names) if " " in each][:SEARCHES]
-    return Next(
-        cursor={"ids": [ids[at : at + size] for at in range(0, len(ids), size)], "words": pairs}
-    )
-
-
-def _look_up(run: Any, ids: list[int]) -> None:
-    """Apps that a search found go before those of charts."""
-    if ids:
-        run.write(
-            "update scout_app set enrich_priority = 50 where track_id = :id and enriched_at is null",
-            rows=[{"id": id_} for id_ in ids],
-        )
+    titles = [each.track_name for each in found[: 2 * SEARCHES]]
+    terms = [each for each in keywords.of_titles(titles) if " " in each][:SEARCHES]
+    store.keywords(run, terms, run.now, source="first")
+    return Next(cursor={"words": terms, "seen": [], "lookups": LOOKUPS})
 
 
 def _conclude(run: Any) -> End:
-    """Score and group what there is, when the last lookups have had a minute."""
+    """Score and group what there is; everything that was looked up is committed already."""
+    score_waiting(run, run.now)
     feed.wake(run)
-    run.enqueue(evaluate.using(key="evaluate", delay="1m"))
-    run.enqueue(cluster.using(key="first", delay="2m"))
+    run.enqueue(cluster.using(key="first", delay="10s"))
     return End()

@@ -16,7 +16,7 @@ from systems.scout.part import part
 PARTS = ("demand", "competition", "fragmentation", "design")
 
 
-class Sorted(msgspec.Struct, kw_only=True):
+class Sorted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How opportunities are sorted."""
 
     newest: bool = False
@@ -38,7 +38,7 @@ def front(query: Sorted) -> Template:
         stages=reading.stages(now),
         found=reading.opportunities(newest=query.newest),
         newest=query.newest,
-        paused=part.app.find_schedule("scout.crawl").paused,
+        paused=reading.paused(),
         pace=reading.controller(),
         busy=running[0] if running else None,
         parts=PARTS,

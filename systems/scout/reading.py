@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from duework import App, NotFound
+from duework import App, NotFound, Schedule
 from systems.scout.evaluate import half_up
 from systems.scout.part import part
 
@@ -28,6 +28,18 @@ STATUS = (
 
 def app() -> App:
     return part.app
+
+
+def schedule(key: str) -> Schedule | None:
+    """It is there as soon as a worker has started."""
+    found = app().schedules(prefix=key)
+    return found[0] if found else None
+
+
+def paused() -> bool:
+    """Whether somebody has stopped the crawl."""
+    crawl = schedule("scout.crawl")
+    return crawl is not None and crawl.paused
 
 
 def controller() -> dict[str, Any]:
@@ -76,14 +88,14 @@ def pipeline_test() -> dict[str, Any]:
 
 def crawl_status() -> dict[str, Any]:
     """What the crawl has done and when it goes on."""
-    schedule = app().find_schedule("scout.crawl")
+    crawl = schedule("scout.crawl")
     had = counts()
     names = ("categories", "categories_scanned", "apps", "keywords_pending", "keywords_searched")
     return {
         **{name: had[name] for name in names},
-        "next_at": schedule.due,
-        "paused": schedule.paused,
-        "idle_cycles": schedule.idles,
+        "next_at": crawl.due if crawl else None,
+        "paused": paused(),
+        "idle_cycles": crawl.idles if crawl else 0,
     }
 
 
@@ -147,7 +159,7 @@ def one_app(track_id: int) -> dict[str, Any]:
 def stages(now: int) -> list[dict[str, Any]]:
     """The five stages: what they have done, how fast they are, and what they wait for."""
     had, pace = counts(), controller()
-    crawl, cluster = app().find_schedule("scout.crawl"), app().find_schedule("scout.cluster")
+    crawl, cluster = schedule("scout.crawl"), schedule("scout.cluster")
     apple = app().pace("apple")
     resting = pace["in_cooldown"]
     waiting = had["enriched"] - had["evaluated"]
@@ -169,10 +181,10 @@ def stages(now: int) -> list[dict[str, Any]]:
             "Crawl",
             had["apps"],
             "apps",
-            "cancelled" if crawl.paused else "late" if apple.blocked_until else "running",
+            "cancelled" if paused() else "late" if apple.blocked_until else "running",
             f"{had['categories_scanned']} of {had['categories']} charts scanned;"
             f" {had['keywords_pending']:,} keywords wait",
-            crawl.due,
+            crawl.due if crawl else None,
         ),
         _stage(
             "Enrich",
@@ -190,7 +202,14 @@ def stages(now: int) -> list[dict[str, Any]]:
             f"{max(0, waiting):,} wait" if waiting > 0 else "everything enriched is scored",
             None,
         ),
-        _stage("Cluster", had["clusters"], "clusters", "waiting", "next run", cluster.due),
+        _stage(
+            "Cluster",
+            had["clusters"],
+            "clusters",
+            "waiting",
+            "next run",
+            cluster.due if cluster else None,
+        ),
         _stage(
             "Opportunity",
             had["opportunities"],

@@ -11,7 +11,7 @@ from systems.scout import first, reading
 from systems.scout.part import part
 
 
-class Wanted(msgspec.Struct, kw_only=True):
+class Wanted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Which opportunities are listed."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=200)] = 20

@@ -11,16 +11,16 @@ Read = Callable[..., list[Any]]
 
 # What a category waits for after a failure.
 BACKOFF = (5 * 60_000, 30 * 60_000, 6 * 3_600_000, DAY)
-_DUE = (
+DUE = (
     "select id, collection from scout_category where tier = :tier and scanning is null"
     " and retry_at <= :now and (scanned_at is null or scanned_at < :before)"
 )
-_FIRST = _DUE + " order by sort_order, scanned_at nulls first, collection limit 1"
-_PENDING = (
+_FIRST = DUE + " order by sort_order, scanned_at nulls first, collection limit 1"
+PENDING = (
     "select keyword from scout_keyword where status = 'pending' and retry_at <= :now"
     " order by priority desc, created_at, keyword limit :most"
 )
-_UNRANKED = (
+UNRANKED = (
     "select a.track_id, a.track_name from scout_app a"
     " where a.enrichment_source = 'itunes' and a.enriched_at > :since and not exists"
     " (select 1 from scout_ranking r where r.track_id = a.track_id)"
@@ -32,7 +32,7 @@ RECENT = 30 * DAY
 def category(read: Read, now: int) -> bool:
     """Whether any category is due."""
     return any(
-        read(f"{_DUE} limit 1", tier=tier, now=now, before=stale_before(tier, now))
+        read(f"{DUE} limit 1", tier=tier, now=now, before=stale_before(tier, now))
         for tier in STALE_DAYS
     )
 
@@ -48,12 +48,12 @@ def next_category(read: Read, now: int, tiers: tuple[tuple[str, ...], ...]) -> A
 
 def keywords(read: Read, now: int, most: int = 1) -> list[str]:
     """Keywords that nobody has searched for, the most important first."""
-    return [row.keyword for row in read(_PENDING, now=now, most=most)]
+    return [row.keyword for row in read(PENDING, now=now, most=most)]
 
 
 def unranked(read: Read, now: int, most: int = 1) -> list[Any]:
     """Enriched apps that no keyword has found yet."""
-    return read(_UNRANKED, since=now - RECENT, most=most)
+    return read(UNRANKED, since=now - RECENT, most=most)
 
 
 def unenriched(read: Read, now: int) -> bool:

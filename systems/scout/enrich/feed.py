@@ -22,11 +22,11 @@ MOST_WAITING = 40
 STALE = 14 * DAY
 LATER = 6 * 3_600_000
 
-_NEW = (
+NEW = (
     "select track_id from scout_app where enriched_at is null and enriching is null"
     " and retry_at <= :now order by enrich_priority desc, rating_count desc limit :most"
 )
-_OLD = (
+OLD = (
     "select track_id from scout_app where enrichment_source = 'itunes' and enriched_at < :before"
     " and enriching is null and retry_at <= :now order by enriched_at limit :most"
 )
@@ -69,9 +69,9 @@ def take(tx: Any, now: int) -> int:
     )
     if room < size:
         return 0
-    found = tx.read(_NEW, now=now, most=room)
+    found = tx.read(NEW, now=now, most=room)
     if len(found) < room:
-        found += tx.read(_OLD, now=now, before=now - STALE, most=room - len(found))
+        found += tx.read(OLD, now=now, before=now - STALE, most=room - len(found))
     ids = [row.track_id for row in found]
     if ids:
         tx.write(
