@@ -121,8 +121,15 @@ def scores(members: Sequence[Member]) -> tuple[dict[str, float], dict[str, Any]]
     return parts, inputs
 
 
+def nothing_new(run: Run) -> bool:
+    """Whether no app has been scored since the last run."""
+    last = run.read("select max(found_at) as at from scout_cluster")[0].at or 0
+    return not run.read("select 1 as x from scout_app where evaluated_at > :at limit 1", at=last)
+
+
 @part.task(
     cron="0 */6 * * *",
+    idle=nothing_new,
     isolation="process",
     timeout="10m",
     queue="scout",

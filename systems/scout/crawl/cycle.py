@@ -17,7 +17,7 @@ from systems.scout.part import APPLE, CALL, part, settings
 
 CATS_PER_CYCLE = 3
 # Searches that wait for Apple at most, when they are the primary task, and beside another one.
-MAPPED, MAPPED_BESIDE = 50, 20
+MAPPED, MAPPED_BESIDE = 100, 50
 FILLED = 10
 DEEPEST = 2
 # After so many failed searches a keyword is given up.

@@ -54,6 +54,7 @@ create index scout_app_enrich on scout_app (enrich_priority desc, rating_count d
     where enriched_at is null and enriching is null;
 create index scout_app_stale on scout_app (enrichment_source, enriched_at);
 create index scout_app_enriching on scout_app (enriching) where enriching is not null;
+create index scout_app_evaluated on scout_app (evaluated_at);
 create index scout_app_evaluate on scout_app (enriched_at) where evaluated_at is null;
 
 create table scout_developer (developer_id bigint primary key, name text not null, website text);

@@ -34,6 +34,8 @@ def test_a_chart_becomes_apps_places_and_keywords(world: World) -> None:
     assert (row.apps_found, row.scanned_at) == (len(listed), chart[0].snapshot_at)
     assert world.count("scout_chart_history") == len(listed)
     assert row.scanning is None
+    [job] = world.app.jobs(task="scout.scan", limit=5)
+    assert job.result == world.count("scout_app") == len(listed)
     words = world.app.read("select * from scout_keyword where source = 'category_scan'")
     assert len(words) > 50
     assert {(each.depth, each.source_keyword) for each in words} == {(0, None)}
@@ -60,7 +62,7 @@ def test_an_empty_chart_and_one_of_a_single_app_are_scanned_and_keep_what_is_kno
     assert all(after[each.track_id] == each for each in before)
 
 
-@pytest.mark.rows("001-24", "001-30", "001-31", "001-33", "001-T33", "001-T36")
+@pytest.mark.rows("001-24", "001-30", "001-31", "001-33", "001-T33")
 def test_a_cycle_has_one_primary_task_charts_before_searches(world: World) -> None:
     world.seed((6013, "high"), (6020, "high"), (6001, "medium"), (6012, "low"))
     world.h.advance("15m")
@@ -69,10 +71,11 @@ def test_a_cycle_has_one_primary_task_charts_before_searches(world: World) -> No
     first = world.app.read("select id from scout_category order by scanned_at limit 3")
     assert len(first) == cycle.CATS_PER_CYCLE
     # Searches went on beside the second scan, in jobs of their own.
-    assert len(world.app.jobs(task="scout.map_keywords", limit=10)) == 2
+    mapped = world.app.jobs(task="scout.map_keywords", limit=10)
+    assert sorted(job.arguments["most"] for job in mapped) == [cycle.MAPPED_BESIDE, cycle.MAPPED]
 
 
-@pytest.mark.rows("001-73", "001-74", "001-75", "001-78", "001-T7", "001-167")
+@pytest.mark.rows("001-73", "001-74", "001-77", "001-78")
 def test_a_cycle_without_a_gap_does_not_run_and_a_stale_chart_ends_that(world: World) -> None:
     world.h.advance("30m")
     assert world.app.find_schedule("scout.crawl").idles == 6
@@ -112,6 +115,7 @@ def test_the_first_tier_with_work_wins_and_within_it_what_was_never_scanned(worl
 
 @pytest.mark.rows("001-34", "001-T9")
 def test_a_chart_that_always_fails_comes_back_later_and_holds_up_no_other(world: World) -> None:
+    world.apple.count = 60
     world.seed((6013, "high"), (6020, "high"))
     bad = {"route": "chart", "calls": "1", "do": "status", "status": 404}
     world.apple.faults.set([bad])
@@ -122,11 +126,11 @@ def test_a_chart_that_always_fails_comes_back_later_and_holds_up_no_other(world:
     assert good.scanned_at is not None
     assert (failed.scanned_at, failed.scanning, failed.failures) == (None, None, 1)
     assert failed.retry_at > world.h.now
-    world.h.advance("15m")
+    world.h.advance("6m")
     assert world.count("scout_category", "scanned_at is null") == 0
 
 
-@pytest.mark.rows("001-112", "001-114", "001-115", "001-116", "001-T24", "001-141")
+@pytest.mark.rows("001-112", "001-114", "001-115", "001-116", "001-T24")
 def test_a_search_stores_ranks_and_apps_and_suggests_more_keywords(world: World) -> None:
     with world.app.transaction() as tx:
         for word, priority in (("sleep", 1), ("budget", 9)):
@@ -187,13 +191,13 @@ def test_apps_that_no_keyword_finds_suggest_keywords_of_their_own(world: World) 
     assert {row.keyword for row in words} == {"quiet harbour", "quiet", "harbour"}
 
 
-@pytest.mark.rows("001-57", "001-T21", "001-T28", "001-16", "001-77", "001-110", "001-35")
-def test_forty_minutes_of_crawling_find_apps_and_never_exceed_twenty_calls_a_minute(
+@pytest.mark.rows("001-57", "001-T21")
+def test_twenty_minutes_of_crawling_find_apps_and_never_exceed_twenty_calls_a_minute(
     world: World,
 ) -> None:
     world.apple.count = 150
     world.seed((6013, "high"), (6007, "high"), (6002, "medium"), (6014, "low"))
-    world.h.advance("40m")
+    world.h.advance("20m")
     assert world.busiest_minute() <= 20
     assert {each.status for each in world.calls()} == {200}
     assert world.count("scout_app") > 60

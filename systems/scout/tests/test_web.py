@@ -40,7 +40,7 @@ def run(name: str, *arguments: str) -> Any:
 
 def find_one(world: World) -> dict[str, Any]:
     first.start()
-    world.h.advance("5m")
+    world.h.advance("3m")
     return reading.opportunities(1)[0]
 
 
@@ -74,7 +74,7 @@ def test_the_controller_is_shown_stopped_started_and_reset(world: World, program
     assert program.get("/v1/enrichment/status").json() == fresh
 
 
-@pytest.mark.rows("001-179", "001-X1", "001-151")
+@pytest.mark.rows("001-179")
 def test_programs_follow_the_stages_and_read_opportunities(world: World, program: Browser) -> None:
     empty = program.get("/v1/pipeline-test").json()
     assert empty["crawl"] == {"count": 0, "healthy": False}
@@ -82,7 +82,7 @@ def test_programs_follow_the_stages_and_read_opportunities(world: World, program
     started = program.post("/v1/first")
     assert (started.status_code, started.json()["existed"]) == (202, False)
     assert program.post("/v1/first").json() == {**started.json(), "existed": True}
-    world.h.advance("5m")
+    world.h.advance("3m")
     assert program.get("/v1/pipeline-test").json()["pipeline_healthy"] is True
     listed = program.get("/v1/opportunities?limit=1").json()
     assert len(listed) == 1
@@ -133,7 +133,6 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(world: World, progra
     assert world.count("scout_category") == 0
 
 
-@pytest.mark.rows("001-X1", "001-X3")
 def test_pages_show_stages_opportunities_debate_and_rows(world: World, operator: Browser) -> None:
     empty = operator.get("/scout/")
     assert empty.status_code == 200
@@ -160,7 +159,6 @@ def test_pages_show_stages_opportunities_debate_and_rows(world: World, operator:
     assert operator.get("/scout/opportunities/nobody").status_code == 404
 
 
-@pytest.mark.rows("001-X3")
 def test_a_person_pauses_goes_on_and_starts_a_small_run(world: World, operator: Browser) -> None:
     world.h.drain()
 
@@ -176,7 +174,7 @@ def test_a_person_pauses_goes_on_and_starts_a_small_run(world: World, operator: 
     assert not reading.paused()
     assert reading.controller()["running"]
     act("first")
-    world.h.advance("5m")
+    world.h.advance("3m")
     assert reading.opportunities()
 
 
@@ -187,7 +185,7 @@ def test_commands_show_stages_and_opportunities(world: World) -> None:
     assert run("first").output.endswith("is under way already\n")
     assert run("opportunities").output == ""
     assert run("opportunities", "--limit", "0").exit_code == 2
-    world.h.advance("5m")
+    world.h.advance("3m")
     lines = run("opportunities", "--limit", "2", "--json").output.splitlines()
     assert 1 <= len(lines) <= 2
     assert json.loads(lines[0])["name"] in run("opportunities").output
