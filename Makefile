@@ -9,10 +9,10 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test quick check rows demo bench proof lock clean
+.PHONY: help install test quick check rows wheel-check demo bench proof lock clean
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## Create .venv with the pinned dependencies and this package
 
@@ -43,6 +43,12 @@ check: install ## Check formatting, lint and types
 
 rows: install ## Count the rows of the systems' specification: built, refuted, open
 	$(BIN)/python -m systems.rows
+
+# Those that are not on this machine are left out; they may be paths.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+
+wheel-check: install ## Build the wheel, install it for each of PYTHONS and run hello.py from it
+	$(BIN)/python -m tests.support.wheel $(PYTHONS)
 
 # `make demo DEMO_ARGS=--check` plays it headless and judges the score.
 DEMO_ARGS ?=

@@ -17,6 +17,11 @@ KINDS = {"bigint": "integer", "smallint": "integer", "int": "integer", "bytea": 
 # It says in its migration how and why it differs.
 DIFFERENT_INDEXES = {"duework_mark"}
 
+VIEWS = {
+    f"duework_{name}_v1"
+    for name in ("jobs", "messages", "batches", "chains", "schedules", "deliveries")
+}
+
 # Migrations are only ever added. One that turns red here is to be put back as it was, and what is new
 # written as another; one that is new gets a line.
 CHECKSUMS = {
@@ -34,6 +39,7 @@ CHECKSUMS = {
     "sqlite/0012_people": "e1e60df9b37fccaaf150be374b59790c",
     "sqlite/0013_batch_members": "476f22aa42a81d72cf3b90602691843a",
     "sqlite/0014_message_lanes": "be606f3e952c91e4b0079337aa21e1fe",
+    "sqlite/0015_views": "5084b9f750be02183df3d229d972b9d2",
     "postgres/0001_kernel": "3bab509ba9dfaedcb06a3fa808043bb4",
     "postgres/0002_chains": "f6289d44eb56ed15807eb7345af67101",
     "postgres/0003_batches": "7f71379be2de1a778e05055d7faed019",
@@ -48,6 +54,7 @@ CHECKSUMS = {
     "postgres/0012_people": "1496aa5f9531cbe8dac32113b3ddba80",
     "postgres/0013_batch_members": "476f22aa42a81d72cf3b90602691843a",
     "postgres/0014_message_lanes": "be606f3e952c91e4b0079337aa21e1fe",
+    "postgres/0015_views": "5084b9f750be02183df3d229d972b9d2",
 }
 
 
@@ -98,6 +105,31 @@ def test_the_indexes_are_the_same(postgres: Server, postgres_template: str, tmp_
     assert ours == theirs
 
 
+def test_the_views_have_the_same_columns_in_the_same_order(
+    postgres: Server, postgres_template: str, tmp_path: Path
+) -> None:
+    ours, theirs = both(postgres, postgres_template, tmp_path, views_of_sqlite, views)
+
+    assert {name for name, *_ in ours} == VIEWS
+    assert ours == theirs
+
+
+def views_of_sqlite(tx: Tx) -> list[Any]:
+    return tx.read("""
+        select t.name as tab, c.cid + 1, c.name
+        from pragma_table_list t, pragma_table_info(t.name) c
+        where t.name like 'duework_%' and t.type = 'view' order by t.name, c.cid""")
+
+
+def views(tx: Tx) -> list[Any]:
+    return tx.read("""
+        select c.table_name, c.ordinal_position, c.column_name
+        from information_schema.columns c
+        join information_schema.views v using (table_schema, table_name)
+        where c.table_schema = 'public' and c.table_name like 'duework_%'
+        order by c.table_name, c.ordinal_position""")
+
+
 def both(postgres: Server, template: str, folder: Path, first: Any, second: Any) -> Any:
     url = postgres.create_database("schema", template=template)
     with (
@@ -114,7 +146,8 @@ def both(postgres: Server, template: str, folder: Path, first: Any, second: Any)
 def columns_of_sqlite(tx: Tx) -> set[tuple[Any, ...]]:
     found = tx.read("""
         select t.name as tab, c.name, lower(c.type), c."notnull" or c.pk > 0, c.dflt_value
-        from pragma_table_list t, pragma_table_info(t.name) c where t.name like 'duework_%'""")
+        from pragma_table_list t, pragma_table_info(t.name) c
+        where t.name like 'duework_%' and t.type = 'table'""")
     return {(row[0], row[1], row[2], bool(row[3]), row[4]) for row in found}
 
 
@@ -122,7 +155,8 @@ def columns(tx: Tx) -> set[tuple[Any, ...]]:
     found = tx.read("""
         select table_name, column_name, data_type, is_nullable = 'NO', column_default
         from information_schema.columns
-        where table_schema = 'public' and table_name like 'duework_%'""")
+        where table_schema = 'public' and table_name like 'duework_%'
+          and table_name in (select tablename from pg_tables where schemaname = 'public')""")
     plain = re.compile(r"::\w+$")
     return {
         (row[0], row[1], KINDS.get(row[2], row[2]), row[3], row[4] and plain.sub("", row[4]))

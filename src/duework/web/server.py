@@ -64,7 +64,7 @@ class PageServer:
                 " --public-name work.example.com"
             )
             raise UsageError(message)
-        pages = app.asgi(public_names=names)
+        self._server = _server(app.asgi(public_names=names))
         made = Tokens(app)
         file = Path(address.token_file) if address.token_file else _token_file(app)
         if made.make_first(file):
@@ -73,7 +73,6 @@ class PageServer:
         port = self._listening.getsockname()[1]
         shown = f"https://{names[0]}" if names else f"http://{_bracketed(address.host)}:{port}"
         say(f"Sign in, once and within 15 minutes: {shown}/login?code={made.link()}")
-        self._server = _server(pages)
 
     def run(self) -> None:
         """Answer; in the main thread until SIGTERM or Ctrl-C, else until `stop`."""
@@ -108,14 +107,19 @@ def beside(app: App, address: Address, say: Callable[[str], Any]) -> Iterator[Pa
 
 
 def _server(pages: Any) -> Any:
-    import uvicorn
-
+    try:
+        import uvicorn
+    except ModuleNotFoundError as error:
+        message = f"to serve the pages needs {error.name}: pip install 'duework[web]'"
+        raise UsageError(message) from error
     config = uvicorn.Config(
         pages,
         log_level="warning",
         limit_concurrency=500,
         timeout_keep_alive=10,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        # Pages send nothing over their sockets.
+        ws_max_size=64 * 1024,
         server_header=False,
         proxy_headers=False,
     )

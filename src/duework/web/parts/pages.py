@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from html.parser import HTMLParser
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader, TemplateNotFound
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, TemplateNotFound
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, Response
 
@@ -21,9 +20,10 @@ from duework.part import Part
 from duework.web.parts.bodies import Fields, path_values, query_value
 from duework.web.parts.calls import call
 from duework.web.parts.problems import answer_reply
+from duework.web.regions import cut
 from duework.web.rendering import environment, page_values
 from duework.web.visitor import Visitor
-from duework.web.visits import Visit
+from duework.web.visits import Visit, live_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,17 @@ class RenderedPage:
 
 
 @lru_cache(maxsize=64)
-def templates_of(folder: str) -> Environment:
-    """A part's own templates, and ours below them: base.html, components.html."""
-    ours = environment()
-    assert ours.loader is not None
-    return ours.overlay(loader=ChoiceLoader([FileSystemLoader(folder), ours.loader]))
+def templates_of(folder: str, shell: str) -> Environment:
+    """A part's own templates, and ours below them: components.html, and the shell as base.html."""
+    loader, ours = environment().loader, environment()
+    assert loader is not None
+
+    def find(name: str) -> tuple[str, str | None, Any] | None:
+        return loader.get_source(ours, shell) if name == "base.html" else None
+
+    return ours.overlay(
+        loader=ChoiceLoader([FileSystemLoader(folder), FunctionLoader(find), loader])
+    )
 
 
 async def render_page(
@@ -61,11 +67,13 @@ async def render_page(
 def _fill(part: Part, page: PartPage, made: Template, visitor: Visitor) -> str:
     shown = page_values(part.app, visitor)
     shown |= {"part_page": page, "part": part.name, "root": f"{visitor.base}/{part.name}"}
-    shown["title"] = page.title
-    if page.auth != "token" and visitor.who is None:
-        shown["people_shell"] = part_title(part)
+    shown |= {"title": page.title, "heading": part_title(part)}
+    for_people = page.auth != "token" and visitor.who is None
+    if page.live:
+        shown["live"] = live_address(visitor.base, visitor.here)
     try:
-        template = templates_of(str(part.templates)).get_template(made.name)
+        found = templates_of(str(part.templates), "people.html" if for_people else "base.html")
+        template = found.get_template(made.name)
     except TemplateNotFound as error:
         message = f"there is no template {error.name} in {part.templates}"
         raise UsageError(message) from error
@@ -101,7 +109,9 @@ def answer_page(part: Part, page: PartPage) -> Callable[[Visit], Awaitable[Respo
     async def answer(visit: Visit) -> Response:
         params, query = visit.request.path_params, visit.request.query_params.multi_items()
         made = await render_page(part, page, params, query, visitor_of(visit))
-        return answer_reply(made.reply) if made.reply is not None else HTMLResponse(made.html)
+        if made.reply is not None:
+            return answer_reply(made.reply, visit.base)
+        return HTMLResponse(made.html)
 
     return answer
 
@@ -109,61 +119,6 @@ def answer_page(part: Part, page: PartPage) -> Callable[[Visit], Awaitable[Respo
 # --- regions
 
 
-_VOID = {
-    "area",
-    "base",
-    "br",
-    "col",
-    "embed",
-    "hr",
-    "img",
-    "input",
-    "link",
-    "meta",
-    "source",
-    "wbr",
-}
-
-
-class _Elements(HTMLParser):
-    """Cuts the elements of some ids out of a page, as they are written."""
-
-    def __init__(self, html: str, wanted: frozenset[str]) -> None:
-        super().__init__(convert_charrefs=False)
-        self.found: dict[str, str] = {}
-        self._html = html
-        self._wanted = wanted
-        self._starts = [0]
-        for line in html.split("\n"):
-            self._starts.append(self._starts[-1] + len(line) + 1)
-        self._open: list[tuple[str, str | None, int]] = []
-        self.feed(html)
-        self.close()
-
-    def _place(self) -> int:
-        line, column = self.getpos()
-        return self._starts[line - 1] + column
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in _VOID:
-            named = dict(attrs).get("id")
-            self._open.append((tag, named if named in self._wanted else None, self._place()))
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element without content."""
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in {opened for opened, _, _ in self._open}:
-            return
-        # What was left open inside ends with it.
-        opened, named, start = self._open.pop()
-        while opened != tag:
-            opened, named, start = self._open.pop()
-        if named is not None:
-            end = self._html.index(">", self._place()) + 1
-            self.found.setdefault(named, self._html[start:end])
-
-
 def regions_of(page: PartPage, html: str) -> dict[str, str]:
     """The page's regions by their ids, each as the whole element; one that is not there is left out."""
-    return _Elements(html, frozenset(page.regions)).found
+    return cut(html, page.regions.__contains__)
