@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from systems.scout import cli, cluster, first, pages, routes
-from systems.scout.demo import promises, seed
 from systems.scout.part import part
 from systems.scout.reading import opportunities
+from systems.scout.seed import promises, seed
 
 if TYPE_CHECKING:
     from duework import App

@@ -6,9 +6,10 @@ import json
 
 import click
 
-from systems.scout import demo, reading
 from systems.scout import first as small_run
+from systems.scout import reading
 from systems.scout.part import part
+from systems.scout.seed import seed as plant
 
 
 @part.command
@@ -28,7 +29,7 @@ def first() -> None:
 @part.command
 def seed() -> None:
     """Add the categories of the store; the crawl scans them by itself."""
-    click.echo(f"{demo.seed(part.app, small_run=False)} charts are scanned in turn")
+    click.echo(f"{plant(part.app, small_run=False)} charts are scanned in turn")
 
 
 @part.command

@@ -17,8 +17,8 @@ from systems.scout import part
 from systems.scout.crawl import categories
 from systems.scout.settings import Settings
 from systems.twins import Apple, twins
-from tests.conftest import HarnessOn
-from tests.support.postgres import Emptied, Server, server
+from tests.support.harness import HarnessOn
+from tests.support.postgres import Emptied, Server
 
 # Sunday, 1 March 2026, 12:01 UTC.
 NOON = 1_772_366_460_000
@@ -56,12 +56,6 @@ class World:
         """The most calls that reached Apple in any minute of its own log."""
         times = [each.at for each in self.calls()]
         return max((sum(at <= other < at + MINUTE for other in times) for at in times), default=0)
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    with server(durable=False) as running:
-        yield running
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from systems.scout import demo, reading
+from systems.scout import reading
 from systems.scout.enrich import feed
 from systems.scout.evaluate import competitiveness, evaluate
+from systems.scout.seed import promises
 from systems.scout.tests.conftest import World
 
 
@@ -40,7 +41,7 @@ def test_every_app_is_looked_up_once_and_then_scored(world: World) -> None:
         assert (row.developer_id, row.version) == (app.artist, app.version)
     assert world.count("scout_app", "evaluated_at is null") == 0
     assert world.count("scout_developer") == len({row.developer_id for row in rows})
-    assert {each.state for each in demo.promises(world.app)} == {"sent"}
+    assert {each.state for each in promises(world.app)} == {"sent"}
 
 
 @pytest.mark.rows("001-10", "001-62", "001-65", "001-72", "001-191", "001-T22")
