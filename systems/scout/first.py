@@ -6,10 +6,12 @@ then scores, clusters and the debate.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from duework import Chain, End, Next, Page
-from systems.scout import client, store
+from systems.scout import client
 from systems.scout.cluster import cluster
 from systems.scout.crawl import categories, cycle, gaps, keywords
 from systems.scout.crawl.tiers import order
@@ -17,7 +19,8 @@ from systems.scout.enrich import feed
 from systems.scout.evaluate import score_waiting
 from systems.scout.part import APPLE, CALL, part, settings
 
-SEARCHES, LOOKUPS = 12, 8
+SEARCHES, LOOKUPS = 16, 8
+THEMES, PAIR = 4, 2
 FALLBACK = ("topfreeapplications", 6013)
 
 
@@ -55,10 +58,19 @@ async def _chart(run: Any) -> Next:
     collection, category = (due.collection, due.id) if due else FALLBACK
     found = await client.chart(collection, category)
     cycle.charted(run, collection, category, found, run.now)
-    titles = [each.track_name for each in found[: 2 * SEARCHES]]
-    terms = [each for each in keywords.of_titles(titles) if " " in each][:SEARCHES]
-    store.keywords(run, terms, run.now, source="first")
+    terms = common(each.track_name for each in found)
     return Next(cursor={"words": terms, "seen": [], "lookups": LOOKUPS})
+
+
+def common(titles: Iterable[str]) -> list[str]:
+    """Pairs around the words that most titles share: they find the same apps, and so belong together."""
+    counts = Counter(term for title in titles for term in keywords.of_titles([title]))
+    ranked = sorted(counts, key=lambda term: (-counts[term], term))
+    found: list[str] = []
+    for word in [term for term in ranked if " " not in term][:THEMES]:
+        pairs = [term for term in ranked if len(parts := term.split()) == PAIR and word in parts]
+        found += pairs[: SEARCHES // THEMES]
+    return list(dict.fromkeys(found))
 
 
 def _conclude(run: Any) -> End:

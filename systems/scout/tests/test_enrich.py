@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import patch
+
 import pytest
 
 from systems.scout import reading
@@ -171,3 +174,23 @@ def test_a_worker_that_dies_at_any_statement_loses_no_app_and_stores_none_twice(
         assert world.count("scout_app", "evaluated_at is null") == 0
         statement += 6
     assert statement > 20
+
+
+@pytest.mark.rows("001-72")
+def test_an_app_that_comes_while_lookups_are_made_is_not_forgotten(world: World) -> None:
+    [late] = plant(world, 1)
+    real, calls = feed.take, []
+
+    def take(tx: Any, now: int) -> int:
+        calls.append(now)
+        if len(calls) > 1:
+            return real(tx, now)
+        # It is there only after this run has looked, and says so while the run is not over.
+        feed.wake(tx)
+        return 0
+
+    with patch.object(feed, "take", take):
+        world.h.drain()
+    assert len(calls) > 1
+    world.h.advance("1m")
+    assert world.count("scout_app", f"track_id = {late} and enrichments = 1") == 1

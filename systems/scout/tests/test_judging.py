@@ -104,6 +104,7 @@ def test_speakers_only_choose_among_facts_and_the_judge_repeats_the_sum() -> Non
 
 @pytest.mark.rows("001-07", "001-11", "001-171", "001-178", "001-179", "001-T25")
 def test_a_small_run_leads_to_an_opportunity_in_ten_minutes(world: World) -> None:
+    world.apple.count = 5000
     assert not reading.pipeline_test()["pipeline_healthy"]
     first.start()
     assert first.start().existed
