@@ -85,7 +85,7 @@ def lose_replies(app: App, receivers: Receivers, name: str, route: str, count: i
 def storm(app: App, receivers: Receivers, seconds: float = 240) -> None:
     """The app market refuses every call for a while, with an empty 403."""
     receivers.switch("apple", "storm", seconds=seconds)
-    note(app, "chaos", "the app market refuses every call for four minutes", "late")
+    note(app, "chaos", f"the app market refuses every call for {seconds / 60:g} minutes", "late")
 
 
 def freeze_worker(app: App, seconds: float = FREEZE_SECONDS) -> str:

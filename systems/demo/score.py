@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from duework import App
-from systems import mailroom, reminders, streaks
+from systems import mailroom, reminders, scout, streaks
 from systems.demo.receivers import Receivers
 from systems.strides import promises as strides
 
@@ -106,6 +106,7 @@ def score(app: App, receivers: Receivers) -> Score:
             _mailroom(app, receivers),
             _streaks(app, receivers),
             _strides(app, receivers),
+            _scout(app, receivers),
         ]
     )
 
@@ -157,4 +158,16 @@ def _strides(app: App, receivers: Receivers) -> Line:
         line.delivered += len(there & each.activities)
         if each.state == "done":
             line.lost += len(there - each.activities)
+    return line
+
+
+def _scout(app: App, receivers: Receivers) -> Line:
+    """An app that was found is promised; it is delivered when it is enriched, once."""
+    line = Line("scout")
+    promised = scout.promises(app)
+    there = set(receivers.switch("apple", "list_apps"))
+    arrived = Counter(
+        {each.track_id: each.enrichments for each in promised if each.track_id in there}
+    )
+    line.count([(each.track_id, each.state) for each in promised], arrived)
     return line

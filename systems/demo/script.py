@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from duework import App
-from systems import mailroom, reminders, streaks
+from systems import mailroom, reminders, scout, streaks
 from systems.demo import chaos
 from systems.demo.part import keep, kept, note
 from systems.demo.receivers import Receivers
@@ -114,6 +114,30 @@ class Script:
             )
             self.say("strides", text, "done" if each.state == "done" else "running")
 
+    def scout_begins(self) -> None:
+        charts = scout.seed(self.app)
+        self.say("scout", f"{charts} charts to scan, 20 calls a minute for all of Apple")
+
+    def enriching(self) -> None:
+        """What the controller has learned, and how much it has done."""
+        status = self.app.pace("enrich")
+        sizes = [str(point[1]) for point in status.history]
+        batch = " → ".join([*sizes[-4:-1], str(status.details["current_batch_size"])])
+        done = [each.state for each in scout.promises(self.app)]
+        resting = status.details["in_cooldown"]
+        text = f"enriching: batch {batch}{', cooling down' if resting else ''}"
+        known = f"{done.count('sent'):,} of {len(done):,} apps known"
+        self.say("scout", f"{text} · {known}", "late" if resting else "running")
+
+    def best_opportunity(self) -> None:
+        found = scout.opportunities(1)
+        if not found:
+            self.say("scout", "no opportunity yet", "late")
+            return
+        best = found[0]
+        text = f"opportunity “{best['name']}”: {best['score']:.0f}/100 by the rule-based analyst"
+        self.say("scout", f"{text}: {best['verdict']}", "done")
+
     # --- what goes wrong
 
     def lose_mail_replies(self, count: int, messages: int) -> None:
@@ -145,8 +169,8 @@ class Script:
     def kill(self) -> None:
         chaos.kill_and_watch(self.app)
 
-    def market_storm(self) -> None:
-        chaos.storm(self.app, self.receivers)
+    def market_storm(self, seconds: float) -> None:
+        chaos.storm(self.app, self.receivers, seconds)
 
     def lose_discord_replies(self, count: int) -> None:
         chaos.lose_replies(self.app, self.receivers, "discord", "execute", count)

@@ -132,6 +132,7 @@ def _addresses(twins: Mapping[str, str]) -> dict[str, str]:
         "STREAKS_DISCORD_URL": twins["discord"],
         "STREAKS_TELEGRAM_URL": twins["telegram"],
         "STRIDES_STRAVA_URL": twins["strava"],
+        "SCOUT_APPLE_URL": twins["apple"],
         "DEMO_TWINS": json.dumps(dict(twins)),
     }
 

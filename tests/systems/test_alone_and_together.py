@@ -17,6 +17,7 @@ APPS = [
     "systems.mailroom:app",
     "systems.reminders:app",
     "systems.strides:app",
+    "systems.scout:app",
     "systems.app:app",
     "systems.demo.app:app",
 ]

@@ -78,6 +78,7 @@ class Apple(Twin):
             "set_limits": self.set_limits,
             "storm": self.storm,
             "set_chart_cap": self.set_chart_cap,
+            "list_apps": self.list_apps,
         }
 
     # Switches.
@@ -92,6 +93,10 @@ class Apple(Twin):
 
     def set_chart_cap(self, most: int) -> None:
         self.chart_cap = most
+
+    def list_apps(self) -> list[int]:
+        """Every app that there is: what a client has stored can be compared with it."""
+        return [app.id for app in self.catalogue.apps]
 
     # The API.
 

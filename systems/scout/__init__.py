@@ -1,0 +1,43 @@
+"""Scout: finds apps, learns about them, scores and groups them, and says where an opportunity is.
+
+duework run systems.scout:app --web
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from systems.scout import cli, cluster, first, pages, routes
+from systems.scout.part import part
+from systems.scout.reading import opportunities
+from systems.scout.seed import promises, seed
+
+if TYPE_CHECKING:
+    from duework import App
+
+    app: App
+
+__all__ = [
+    "app",
+    "cli",
+    "cluster",
+    "first",
+    "opportunities",
+    "pages",
+    "part",
+    "promises",
+    "routes",
+    "seed",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """`app` is made when it is asked for: where others include the part, it is theirs."""
+    if name != "app":
+        raise AttributeError(name)
+    from duework import App
+
+    made = App()
+    made.include(part)
+    globals()["app"] = made
+    return made

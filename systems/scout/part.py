@@ -1,0 +1,31 @@
+"""Scout as a Part: its tables, its settings, and the two paces between it and Apple."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duework import Adaptive, Part, Rate
+from systems.scout.settings import Settings
+
+part = Part("scout", tables="tables", settings=Settings)
+part.queue("scout", concurrency=8)
+
+# Everything that calls Apple waits for this one, whatever else holds it. Apple documents 20 a minute and does
+# not say when its minute begins; in a stretch that is no full minute a rate may be one above itself.
+APPLE = Rate("19/1m", name="apple")
+# How many lookups at a time and how often: it grows with success and rests after a storm.
+CONTROLLER = Adaptive(name="enrich", batch=(2, 50), interval=("10s", "2m"), cooldown="5m")
+
+# A call of which nothing was heard is made again; one that Apple refuses is put off instead.
+CALL: dict[str, Any] = {
+    "queue": "scout",
+    "retries": 5,
+    "backoff": ("10s", "1m", "5m"),
+    "timeout": "1m",
+}
+
+
+def settings() -> Settings:
+    """As this process was started with."""
+    found: Settings = part.settings
+    return found
