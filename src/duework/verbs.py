@@ -51,6 +51,12 @@ class Verbs(Watching):
             rows = jobs.search(tx, wanted, now=self.now())
         return [self._view(row) for row in rows]
 
+    def jobs_by_id(self, identifiers: Sequence[int]) -> list[Job[Any]]:
+        """Those of these jobs that are there, newest first."""
+        with self.engine.database.reading() as tx:
+            rows = tx.query(JOBS.jobs, {"ids": [int(each) for each in identifiers]})
+        return sorted(map(self._view, rows), key=lambda job: -job.id)
+
     def _view(self, row: tuple[Any, ...]) -> Job[Any]:
         names = Job.__struct_fields__[: len(row)]
         fields: dict[str, Any] = dict(zip(names, row, strict=True))

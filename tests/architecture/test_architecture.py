@@ -67,8 +67,9 @@ MAY_IMPORT = {
     "observe": f"__init__ {PUBLIC} {KERNEL}",
     "testing": f"__init__ {PUBLIC} {KERNEL} worker shapes shapes/* outside",
     "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web",
-    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts",
+    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts web/live",
     "web/parts": f"__init__ {PUBLIC} {KERNEL} web",
+    "web/live": f"__init__ {PUBLIC} {KERNEL} web web/parts",
     "__main__": "cli",
 }
 # Rooms that are on their way.
@@ -126,6 +127,7 @@ BORDERS = {
     "web/parts/routes.py": 1,  # a handler of a part: answered, and in the log
     "web/parts/table.py": 1,  # a page of a part: the same
     "testing.py": 1,  # undone, raised again
+    "web/live/view.py": 1,  # a page of a part
 }
 
 # What is imported by name: a task's module in a process of its own, named by the parent's registry

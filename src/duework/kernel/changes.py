@@ -5,7 +5,7 @@ of which no more is known than that it happened. Without a listener, no transact
 
 On PostgreSQL processes tell each other by words in the channel that also rings workers: one that listens
 says so, and those that hear it let their commits name topics for a while, and ask now and then whether
-anybody is still there.
+there is still a listener.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ OF_TABLE = {
     "duework_object_page": "objects",
     "duework_pace": "paces",
     "duework_token": "tokens",
+    "duework_pass": "tokens",
 }
 JOBS = frozenset({"jobs"})
 # What every word between listeners begins with; all others ring workers.
 WORD = "feed "
 ASKS, HERE, CHANGED = f"{WORD}asks", f"{WORD}here", f"{WORD}changed"
-# How often those who told of a change ask whether anybody listens, and how long they go on without answer.
+# How often those that tell of changes ask for a listener, and how long they go on without an answer.
 ASK_SECONDS, GIVE_UP_SECONDS = 60.0, 130.0
 # A notification has room for 8,000 bytes.
 WORD_BYTES = 7_000
@@ -154,7 +155,7 @@ class Feed:
         tx.after_commit.append(committed)
 
     def _rest(self) -> None:
-        """Look at no more transactions, unless somebody has come meanwhile."""
+        """Look at no more transactions, unless a listener has come meanwhile."""
         with self._lock:
             if not self._listeners and monotonic() - self._heard >= GIVE_UP_SECONDS:
                 self._writer.watch = None

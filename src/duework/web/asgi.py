@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Mount
 
 from duework.errors import UsageError
 from duework.web import acts, pages
+from duework.web.live.route import PATH, live_route
 from duework.web.parts.table import part_routes
 from duework.web.rendering import renderer
 from duework.web.shield import Shield
@@ -44,11 +45,13 @@ def make(app: App, prefix: str = "", public_names: Iterable[str] = ()) -> Shield
     """The application; it runs no worker and opens the database with the first request."""
     if prefix and (not prefix.startswith("/") or prefix.endswith("/")):
         raise UsageError("a prefix starts with a slash and ends without one: '/work'")
-    route = door(app, renderer(app))
+    render = renderer(app)
+    route = door(app, render)
     own = [route(path, handler, scope, (method,)) for path, handler, scope, method in TABLE]
-    parts = part_routes(app, route, [path for path, *_ in TABLE])
+    parts = part_routes(app, route, [PATH, *(path for path, *_ in TABLE)])
+    live = live_route(app, [*own[:-1], *parts], render)
     # The last of ours answers to whatever is left.
-    routes: list[BaseRoute] = [*own[:-1], *parts, own[-1]]
+    routes: list[BaseRoute] = [live, *own[:-1], *parts, own[-1]]
     if prefix:
         routes = [Mount(prefix, routes=routes)]
     return Shield(Starlette(routes=routes), public_names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -24,6 +25,10 @@ from duework.web.timeline import timeline
 from duework.web.visits import Visit
 
 PAGE = 50
+# How often a page is looked at again that shows how long something runs or has waited, in seconds.
+SOON = 5.0
+# The same for one that shows that something waits.
+LATER = 300.0
 NEEDS = 8
 LINES = 200
 LONGEST = 300
@@ -50,9 +55,15 @@ def overview(visit: Visit) -> Response:
     status = visit.app.status()
     found, lines = attention.needs(status), attention.ours(status)
     lags = [line.lag for line in lines if line.lag is not None and not line.paused]
+    if lags or any(line.running for line in lines):
+        visit.again = SOON
+    elif any(line.waiting for line in lines):
+        # Falls due without a commit if there is no worker.
+        visit.again = LATER
     lines.sort(key=lambda line: (-(line.lag or 0), -line.ready, line.queue, line.task))
     return visit.render(
         *(visit, "overview.html"),
+        live=visit.live(),
         needs=found[:NEEDS],
         hidden_needs=max(0, len(found) - NEEDS),
         asks=len(attention.asking(found)),
@@ -103,8 +114,16 @@ def jobs(visit: Visit) -> Response:
         query = urlencode({k: v for k, v in {"phase": phase, **wanted, **more}.items() if v})
         return f"{visit.base}/jobs" + (f"?{query}" if query else "")
 
+    newer, rows = 0, visit.rows
+    if rows is not None:
+        # What the reader looks at stands still.
+        newer = sum(_is_newer(job, rows) for job in shown)
+        shown = visit.app.jobs_by_id(rows)
+    visit.again = _again(shown)
     return visit.render(
         *(visit, "jobs.html"),
+        live=visit.live(job.id for job in shown),
+        newer=newer,
         jobs=shown,
         phase=phase,
         key=wanted["key"],
@@ -120,6 +139,21 @@ def jobs(visit: Visit) -> Response:
         paged=bool(visit.asked("before")),
         says=says,
     )
+
+
+def _is_newer(job: Job[Any], rows: Sequence[int]) -> bool:
+    """Whether a list of these rows would show it too if it were opened now, not only further down."""
+    return job.id not in rows and (len(rows) < PAGE or job.id > min(rows))
+
+
+def _again(shown: Iterable[Job[Any]]) -> float | None:
+    """In how many seconds these jobs look different though nothing is written: some run, wait or fall due."""
+    times = [
+        SOON if job.due <= job.seen_at or job.worker else (job.due - job.seen_at) / 1000
+        for job in shown
+        if job.state == "open" and job.due < FOREVER
+    ]
+    return min(times, default=None)
 
 
 def _found(visit: Visit, text: str) -> Response:
@@ -150,9 +184,11 @@ def job(visit: Visit) -> Response:
     found = visit.app.job(identifier)
     attempts = visit.app.attempts(identifier)
     drawn = timeline(found, attempts, visit.app.now(), visit.zone)
+    visit.again = _again([found])
     hidden = {"payload", "stored_result", "stored_progress", "error", "_app"}
     return visit.render(
         *(visit, "job.html"),
+        live=visit.live(),
         job=found,
         reason=_reason(visit, found),
         attempts=attempts[::-1],

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from duework.web.visits import Visit
 
 NAV = (("/", "Overview", "overview", "o"), ("/jobs", "Jobs", "jobs", "j"))
+_HASH = re.compile(r"\.[0-9a-f]{12}\.")
 KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -32,8 +33,9 @@ KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 def static_files() -> dict[str, tuple[bytes, str]]:
     """Files by the name under which they are served, which changes with what is in them."""
     found = {}
-    for entry in (resources.files("duework.web") / "static").iterdir():
-        stem, _, ending = entry.name.partition(".")
+    folder = resources.files("duework.web") / "static"
+    for entry in [*folder.iterdir(), *(folder / "vendor").iterdir()]:
+        stem, _, ending = entry.name.rpartition(".")
         if ending in KINDS:
             body = entry.read_bytes()
             served = f"{stem}.{hashlib.sha256(body).hexdigest()[:12]}.{ending}"
@@ -43,7 +45,7 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 @lru_cache(maxsize=1)
 def served_names() -> dict[str, str]:
-    return {f"{name.partition('.')[0]}.{name.rpartition('.')[2]}": name for name in static_files()}
+    return {_HASH.sub(".", name): name for name in static_files()}
 
 
 @lru_cache(maxsize=1)
@@ -113,6 +115,8 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
         "status": status,
         # Whether the page is a part's, whose content is one region.
         "part_page": False,
+        # Where its changes come from; empty for a page that does not change by itself.
+        "live": "",
         "base": base,
         "here": visit.here,
         "active": _active(visit.here),

@@ -118,6 +118,8 @@ def _server(pages: Any) -> Any:
         limit_concurrency=500,
         timeout_keep_alive=10,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        # Pages send nothing over their sockets.
+        ws_max_size=64 * 1024,
         server_header=False,
         proxy_headers=False,
     )

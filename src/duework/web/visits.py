@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -56,6 +56,10 @@ class Visit:
     refused: str = ""
     # Somebody whom a part serves, on the part's own pages for people.
     person: Person | None = None
+    # The jobs that an open list shows, which are to be shown again; None if the page is being opened.
+    rows: tuple[int, ...] | None = None
+    # In how many seconds the page looks different though nothing has changed; set by the page.
+    again: float | None = None
     # The part whose page it is, and the person's session there.
     part: Part | None = None
     person_session: str = ""
@@ -101,6 +105,10 @@ class Visit:
     def by_program(self) -> bool:
         """Whether the answer goes to a program: it has a token, or asks for JSON."""
         return self.wants_json or "authorization" in self.request.headers
+
+    def live(self, rows: Iterable[int] = ()) -> str:
+        """Where the changes of this page come from; `rows` are the jobs that it lists."""
+        return live_address(self.base, self.here, rows)
 
     def asked(self, name: str) -> str:
         """A value of the address; empty if there is none."""
@@ -150,6 +158,14 @@ class Visit:
         return name_of(self.request.headers.get("host", "")) not in LOOPBACK
 
 
+def live_address(base: str, here: str, rows: Iterable[int] = ()) -> str:
+    """Where the changes of the page `here` come from."""
+    path, _, query = here.partition("?")
+    listed = ".".join(map(str, rows))
+    pieces = [urlencode({"page": path}), query, urlencode({"rows": listed}) if listed else ""]
+    return f"{base}/live?{'&'.join(each for each in pieces if each)}"
+
+
 def is_ours(path: str) -> bool:
     """Whether it is a path below our own name, and nothing that a browser takes for another site."""
     return _BACK.fullmatch(path) is not None
@@ -192,6 +208,8 @@ def door(app: App, render: Callable[..., Response]) -> Callable[..., Route]:
         made = Route(path, enter, methods=list(methods), name=f"{methods[0]} {path}")
         # For the test that goes through all doors.
         made.needs = scope  # type: ignore[attr-defined]
+        # For those who render it again.
+        made.page = handler  # type: ignore[attr-defined]
         return made
 
     return route
@@ -276,7 +294,7 @@ def check_site(visit: Visit) -> None:
     if site is not None:
         ours = site == "same-origin"
     else:
-        ours = origin is not None and _same_host(origin, headers.get("host", ""))
+        ours = origin is not None and same_host(origin, headers.get("host", ""))
     if not ours:
         raise HTTPException(403, "This was sent from a page of another site.")
 
@@ -290,7 +308,7 @@ def _check_form(visit: Visit, *, has_session: bool) -> None:
         raise HTTPException(403, "This form is of another session: reload the page and try again.")
 
 
-def _same_host(origin: str, host: str) -> bool:
+def same_host(origin: str, host: str) -> bool:
     try:
         parts = urlsplit(origin)
     except ValueError:

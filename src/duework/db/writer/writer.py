@@ -70,7 +70,7 @@ class Writer:
         self._pid = self._here[0]
         # Called when a group has failed and is about to run once more.
         self.before_second_run: Callable[[], None] = lambda: None
-        # Called with each transaction before anything is written; None while nobody wants to know.
+        # Called with each transaction before anything is written; None while there is no need.
         self.watch: Callable[[Tx], None] | None = None
         # Why nothing can be written at the moment, and since when; None when all is well.
         self.parked: str | None = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from html.parser import HTMLParser
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, TemplateNotFound
@@ -21,9 +20,10 @@ from duework.part import Part
 from duework.web.parts.bodies import Fields, path_values, query_value
 from duework.web.parts.calls import call
 from duework.web.parts.problems import answer_reply
+from duework.web.regions import cut
 from duework.web.rendering import environment, page_values
 from duework.web.visitor import Visitor
-from duework.web.visits import Visit
+from duework.web.visits import Visit, live_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,8 @@ def _fill(part: Part, page: PartPage, made: Template, visitor: Visitor) -> str:
     shown = page_values(part.app, visitor)
     shown |= {"part_page": page, "part": part.name, "root": f"{visitor.base}/{part.name}"}
     shown["title"] = page.title
+    if page.live:
+        shown["live"] = live_address(visitor.base, visitor.here)
     if page.auth != "token" and visitor.who is None:
         shown["people_shell"] = part_title(part)
     try:
@@ -109,61 +111,6 @@ def answer_page(part: Part, page: PartPage) -> Callable[[Visit], Awaitable[Respo
 # --- regions
 
 
-_VOID = {
-    "area",
-    "base",
-    "br",
-    "col",
-    "embed",
-    "hr",
-    "img",
-    "input",
-    "link",
-    "meta",
-    "source",
-    "wbr",
-}
-
-
-class _Elements(HTMLParser):
-    """Cuts the elements of some ids out of a page, as they are written."""
-
-    def __init__(self, html: str, wanted: frozenset[str]) -> None:
-        super().__init__(convert_charrefs=False)
-        self.found: dict[str, str] = {}
-        self._html = html
-        self._wanted = wanted
-        self._starts = [0]
-        for line in html.split("\n"):
-            self._starts.append(self._starts[-1] + len(line) + 1)
-        self._open: list[tuple[str, str | None, int]] = []
-        self.feed(html)
-        self.close()
-
-    def _place(self) -> int:
-        line, column = self.getpos()
-        return self._starts[line - 1] + column
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in _VOID:
-            named = dict(attrs).get("id")
-            self._open.append((tag, named if named in self._wanted else None, self._place()))
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element without content."""
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in {opened for opened, _, _ in self._open}:
-            return
-        # What was left open inside ends with it.
-        opened, named, start = self._open.pop()
-        while opened != tag:
-            opened, named, start = self._open.pop()
-        if named is not None:
-            end = self._html.index(">", self._place()) + 1
-            self.found.setdefault(named, self._html[start:end])
-
-
 def regions_of(page: PartPage, html: str) -> dict[str, str]:
     """The page's regions by their ids, each as the whole element; one that is not there is left out."""
-    return _Elements(html, frozenset(page.regions)).found
+    return cut(html, page.regions.__contains__)

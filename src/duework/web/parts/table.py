@@ -71,7 +71,10 @@ def _routes(app: App, part: Part, door: MakeRoute) -> Iterable[Route]:
     for page in part.pages:
         handler = _guarded(answer_page(part, page))
         for path in (f"/{part.name}{page.endpoint.path}", *_bare(part, page)):
-            yield door(path, handler, _needs(page, "read"), ("GET",), _of_people(page, part))
+            made = door(path, handler, _needs(page, "read"), ("GET",), _of_people(page, part))
+            # For those who render it again.
+            made.page = (part, page)  # type: ignore[attr-defined]
+            yield made
     for action in part.actions:
         handler = _guarded(answer_action(part, action))
         path = f"/{part.name}{action.endpoint.path}"

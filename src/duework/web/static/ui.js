@@ -53,10 +53,16 @@
   };
   let lost = 0;
   document.addEventListener("htmx:ws:before:message:incoming", (e) => { if (root.hasAttribute("data-hold")) e.preventDefault(); });
-  document.addEventListener("htmx:ws:after:connection", () => { clearTimeout(lost); light("on", "Live"); $("#notlive")?.replaceChildren(); });
-  document.addEventListener("htmx:ws:close", () => {
+  document.addEventListener("htmx:ws:after:connection", () => {
+    clearTimeout(lost); lost = 0; $("#notlive")?.replaceChildren();
+    if (!root.hasAttribute("data-hold")) light("on", "Live");
+  });
+  document.addEventListener("htmx:ws:close", (e) => {
     if (document.hidden) return; // the socket is shut on purpose while nobody looks
-    clearTimeout(lost); lost = setTimeout(() => {
+    if (e.detail.code === 4401) { // the session has ended; htmx does not try again
+      light("lost", "Signed out"); const t = $("#signin-t"); if (t) $("#notlive")?.replaceChildren(t.content.cloneNode(true)); return;
+    }
+    lost ||= setTimeout(() => { // each try that fails closes once more: the first one counts
       light("lost", "Not live"); const t = $("#notlive-t"); if (t) $("#notlive")?.replaceChildren(t.content.cloneNode(true));
     }, 2000);
   });
@@ -72,7 +78,9 @@
   });
   // A toast goes after six seconds, unless it is an error, or somebody is on it.
   const fade = () => $$(".toast:not(.bad, :hover, :focus-within)").forEach((n) => { n.dataset.age = 1 + Number(n.dataset.age || 0); if (n.dataset.age > 6) n.remove(); });
-  setInterval(() => { tick(); fade(); }, 1000);
+  // A picture that stands still must not look alive.
+  const still = () => ["lost", "paused"].includes($("#live")?.dataset.live);
+  setInterval(() => { if (!still()) tick(); fade(); }, 1000);
 
   // keyboard: off while typing, and off altogether when the reader says so (WCAG 2.1.4)
   let lead = 0;

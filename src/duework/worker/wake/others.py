@@ -38,7 +38,17 @@ class ServerWatch:
     def __init__(self, url: str, feed: Feed) -> None:
         from duework.db.postgres.listen import Listener
 
-        self._listener = Listener(url, feed.told, greeting=feed.here)
+        self._feed = feed
+        self._begun = False
+        self._listener = Listener(url, self._told, greeting=feed.here)
+
+    def _told(self, word: str) -> str | None:
+        if not self._begun and word == self._feed.here:
+            # Our own word: it hears from now on, and what was committed before it did not.
+            self._begun = True
+            self._feed.publish(None)
+            return None
+        return self._feed.told(word)
 
     def close(self) -> None:
         """Not waited for: a server that does not answer would hold up the event loop."""

@@ -1,0 +1,1 @@
+"""Pages that change by themselves: what an open page shows, pushed to all who look at it."""

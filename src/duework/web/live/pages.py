@@ -1,0 +1,186 @@
+"""Which pages change by themselves, by which topics, in which regions; and how one is rendered again.
+
+Our own pages differ by the scope of who looks and by their zone, and by nothing else that is in a region;
+what belongs to one session stands there as a marker. Those of parts also differ by name and person.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import parse_qsl, urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+
+from duework.face import PartPage
+from duework.part import Part
+from duework.web.live.view import LEAST_SECONDS, LivePage, Rendered
+from duework.web.parts.pages import regions_of, render_page, visitor_of
+from duework.web.regions import cut
+from duework.web.tokens import Who
+from duework.web.visits import PERSON, Visit
+
+# Stands for the session of whoever looks, whose key for forms is put in when it is sent.
+_ANY_SESSION = secrets.token_hex(32)
+MARKER = Who("", "read", _ANY_SESSION).form_key
+# The jobs of an open list.
+ROWS, MOST_ROWS = "rows", 100
+JOBS = frozenset({"jobs", "paces"})
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Least seconds between two sendings by id, or by how an id begins; None goes along with others."""
+
+    topics: frozenset[str]
+    seconds: Mapping[str, float | None]
+
+    def name(self, identifier: str) -> str | None:
+        if identifier in self.seconds:
+            return identifier
+        start = identifier.partition("-")[0] + "-"
+        return start if start in self.seconds else None
+
+    def interval(self, identifier: str) -> float | None:
+        return self.seconds[self.name(identifier) or identifier]
+
+    @property
+    def least(self) -> float:
+        return min(each for each in self.seconds.values() if each is not None)
+
+
+# By the address of the page.
+OWN = {
+    "/": Regions(
+        JOBS, {"verdict": 1.0, "attention": 1.0, "tiles": 0.5, "queues": 1.0, "zone": None}
+    ),
+    "/jobs": Regions(JOBS, {"counts": 2.0, "job-": 0.5, "newer": 1.0, "zone": None}),
+    "/jobs/{id:int}": Regions(JOBS, {"head": 1.0, "why": 1.0, "detail": 1.0, "zone": None}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A page that somebody looks at: its route, what is in its path, its query."""
+
+    route: Route
+    path: str
+    params: Mapping[str, Any]
+    query: tuple[tuple[str, str], ...]
+
+    @property
+    def needs(self) -> str:
+        """The scope; empty if there is none."""
+        return cast("str", getattr(self.route, "needs"))  # noqa: B009 - set by the door
+
+    @property
+    def people_of(self) -> Part | None:
+        """The part whose people alone may see it."""
+        page = getattr(self.route, "page", None)
+        return page[0] if isinstance(page, tuple) and self.needs == PERSON else None
+
+
+def find(routes: Iterable[Route], query: bytes) -> Address | None:
+    """The page that `?page=/jobs&phase=failed` names, if it is one that changes by itself."""
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=100)
+    except ValueError:
+        return None
+    if not pairs or pairs[0][0] != "page":
+        return None
+    path = pairs[0][1]
+    scope = {"type": "http", "method": "GET", "path": path, "root_path": "", "path_params": {}}
+    for route in routes:
+        match, child = route.matches(scope)
+        if match is Match.FULL:
+            address = Address(route, path, child["path_params"], tuple(pairs[1:]))
+            return address if _is_live(route) else None
+    return None
+
+
+def _is_live(route: Route) -> bool:
+    page = getattr(route, "page", None)
+    return bool(page[1].live) if isinstance(page, tuple) else route.path in OWN
+
+
+def live_page(address: Address, visit: Visit) -> LivePage:
+    """What to render, for all who would see the same."""
+    page = getattr(address.route, "page")  # noqa: B009 - set by the door
+    viewer = (str(visit.zone), visit.utc, visit.base, visit.person)
+    place = (address.path, address.query)
+    scope = visit.who.scope if visit.who else ""
+    if isinstance(page, tuple):
+        name = visit.who.name if visit.who else ""
+        return _of_part(page, ("part", place, viewer, scope, name), address, visit)
+    return _own(page, ("own", place, viewer, scope), address, visit)
+
+
+def again(address: Address, visit: Visit, name: str = "") -> Visit:
+    """The same visit to the page itself, by anybody of that name, scope and zone."""
+    query = [pair for pair in address.query if pair[0] != ROWS]
+    scope = {
+        **visit.request.scope,
+        "type": "http",
+        "method": "GET",
+        "path": visit.base + address.path,
+        "raw_path": (visit.base + address.path).encode(),
+        "query_string": urlencode(query).encode(),
+        "path_params": dict(address.params),
+        "headers": [pair for pair in visit.request.scope["headers"] if pair[0] == b"host"],
+    }
+    zone = {name: visit.request.cookies.get(name, "") for name in ("tz", "zone")}
+    scope["headers"].append((b"cookie", "; ".join(f"{k}={v}" for k, v in zone.items()).encode()))
+    who = visit.who and Who(name, visit.who.scope, _ANY_SESSION)
+    session = _ANY_SESSION if visit.person is not None else ""
+    return Visit(
+        *(visit.app, Request(scope), who),
+        person=visit.person,
+        part=visit.part,
+        person_session=session,
+        render=visit.render,
+    )
+
+
+def _own(page: Callable[[Visit], Response], key: Any, address: Address, visit: Visit) -> LivePage:
+    regions = OWN[address.route.path]
+    rows = _rows(address)
+
+    def render() -> Rendered:
+        looking = again(address, visit)
+        looking.rows = rows
+        answer = page(looking)
+        if answer.status_code != 200:  # noqa: PLR2004 - the page has become another one
+            raise HTTPException(answer.status_code)
+        html = bytes(answer.body).decode()
+        found = cut(html, lambda identifier: regions.name(identifier) is not None)
+        return Rendered(found, looking.again)
+
+    async def rendered() -> Rendered:
+        return await run_in_threadpool(render)
+
+    return LivePage(key, regions.topics, rendered, regions.interval, regions.least)
+
+
+def _rows(address: Address) -> tuple[int, ...]:
+    """The jobs that the browser's list shows; what is no id is none."""
+    given = next((value for name, value in address.query if name == ROWS), "")
+    found = [each for each in given.split(".") if each.isascii() and each.isdigit()]
+    return tuple(int(each) for each in found[:MOST_ROWS] if int(each) < 2**63)
+
+
+def _of_part(face: tuple[Part, PartPage], key: Any, address: Address, visit: Visit) -> LivePage:
+    part, page = face
+
+    async def rendered() -> Rendered:
+        visitor = visitor_of(again(address, visit, visit.who.name if visit.who else ""))
+        made = await render_page(part, page, address.params, list(address.query), visitor)
+        return Rendered({} if made.reply is not None else regions_of(page, made.html))
+
+    topics = frozenset(page.topics(address.params))
+    return LivePage(key, topics, rendered, lambda _: LEAST_SECONDS)
