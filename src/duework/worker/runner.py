@@ -122,6 +122,7 @@ class Runner:
             keep,
             keep,
             batch=job.batch,
+            lane=job.lane,
         )
 
     def conclude(
@@ -285,6 +286,7 @@ class Runner:
             immortal=task is not None and task.policy.immortal,
             watched=watched,
             batch=job.batch,
+            lane=job.lane,
             report=self._told(job, task, kind, report),
             **more,
         )
