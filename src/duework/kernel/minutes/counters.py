@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from operator import add
 
 from duework.db.database import Tx
 from duework.db.queries import load
@@ -55,7 +56,7 @@ class Minutes:
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
         self._lock = threading.Lock()
-        self._pending: Counts = {}
+        self._pending: list[Counts] = []
         self._written = -WRITE_EVERY_MS
         # How many jobs run here, as far as was counted.
         self._running = 0
@@ -74,13 +75,23 @@ class Minutes:
 
     def ended(self, tx: Tx, endings: Sequence[Ending | None], now: int) -> None:
         """Attempts of this worker have ended, or had lost their lease."""
-        over = [ending for ending in endings if ending is None or ending.kind != "blocked"]
-        counts = self._ended(tx, [ending for ending in over if ending is not None], now)
-        self._note(tx, now, counts, -len(over))
+        lanes = [each.lane for each in endings if each is not None and each.kind == "done"]
+        kinds: Counter[tuple[int, str]] = Counter()
+        for lane, count in Counter(lanes).items():
+            kinds[lane, "done"] = count
+        over = len(lanes)
+        if over < len(endings):
+            others = [
+                each for each in endings if each is None or each.kind not in {"done", "blocked"}
+            ]
+            kinds.update((each.lane, each.kind) for each in others if each is not None)
+            over += len(others)
+        self._note(tx, now, self._by_task(tx, kinds, now), -over)
 
     def written_off(self, tx: Tx, endings: Sequence[Ending], now: int) -> None:
         """Attempts of other workers were ended for them, or came too late to start at all."""
-        self._note(tx, now, self._ended(tx, endings, now), 0)
+        kinds: Counter[tuple[int, str]] = Counter((e.lane, e.kind) for e in endings)
+        self._note(tx, now, self._by_task(tx, kinds, now), 0)
 
     def write(self, tx: Tx) -> None:
         """The last thing that a transaction does, if it has counted anything and it is time."""
@@ -91,13 +102,11 @@ class Minutes:
         if not idle and 0 <= now - self._written < WRITE_EVERY_MS:
             return
         with self._lock:
-            counts = {key: list(numbers) for key, numbers in self._pending.items()}
-        for delta, _ in self._deltas:
-            _add(counts, delta)
-        if counts:
-            tx.bulk(MINUTES.add, _rows(counts))
+            written = [*self._pending, *(counts for counts, _ in self._deltas)]
+        if rows := _rows(written):
+            tx.bulk(MINUTES.add, rows)
             # After those that add what was counted here.
-            tx.after_commit.append(partial(self._was_written, counts, now))
+            tx.after_commit.append(partial(self._was_written, written, now))
 
     def _note(self, tx: Tx, now: int, counts: Counts, change: int) -> None:
         if tx is not self._tx:
@@ -110,21 +119,18 @@ class Minutes:
     def _merge(self, counts: Counts, change: int) -> None:
         with self._lock:
             self._running = max(0, self._running + change)
-            _add(self._pending, counts)
+            if counts:
+                self._pending.append(counts)
 
-    def _was_written(self, counts: Counts, now: int) -> None:
+    def _was_written(self, written: list[Counts], now: int) -> None:
         with self._lock:
             self._written = now
-            for key, numbers in counts.items():
-                most = self._pending[key][LAG_MOST]
-                left = [a - b for a, b in zip(self._pending.pop(key), numbers, strict=True)]
-                if left[STARTED] or any(left[DONE:LAG]):
-                    left[LAG_MOST] = most
-                    self._pending[key] = left
+            over = {id(counts) for counts in written}
+            self._pending = [counts for counts in self._pending if id(counts) not in over]
 
-    def _ended(self, tx: Tx, endings: Sequence[Ending], now: int) -> Counts:
+    def _by_task(self, tx: Tx, kinds: dict[tuple[int, str], int], now: int) -> Counts:
         counts: Counts = {}
-        for (lane, kind), count in Counter((e.lane, e.kind) for e in endings).items():
+        for (lane, kind), count in kinds.items():
             place = _PLACE.get(kind)
             name = self._lanes.name(tx, lane) if place is not None and lane else None
             if place is not None and name is not None and name.queue != OWN_QUEUE:
@@ -141,41 +147,50 @@ def _numbers(counts: Counts, now: int, name: LaneName | Claimed) -> list[int]:
 
 def _started(jobs: Sequence[Claimed], now: int) -> Counts:
     counts: Counts = {}
-    for job in jobs:
-        if job.queue == OWN_QUEUE:
-            continue
-        numbers = _numbers(counts, now, job)
-        numbers[STARTED] += 1
-        # When a later attempt was due, nothing tells once it is claimed.
-        if job.fence & _CLAIMS == 1:
-            lag = max(0, now - job.at)
-            numbers[LAG] += lag
-            numbers[LAG_MOST] = max(numbers[LAG_MOST], lag)
-            numbers[LAG_FIRST + bisect_left(LAGS, lag)] += 1
+    for lane in {job.lane for job in jobs}:
+        of_lane = [job for job in jobs if job.lane == lane]
+        if of_lane[0].queue != OWN_QUEUE:
+            numbers = _numbers(counts, now, of_lane[0])
+            numbers[STARTED] += len(of_lane)
+            # When a later attempt was due, nothing tells once it is claimed.
+            _add_lags(numbers, [job.at for job in of_lane if job.fence & _CLAIMS == 1], now)
     return counts
 
 
-def _add(into: Counts, counts: Counts) -> None:
-    for key, numbers in counts.items():
-        before = into.get(key)
-        if before is None:
-            into[key] = list(numbers)
-            continue
-        most = max(before[LAG_MOST], numbers[LAG_MOST])
-        into[key] = [a + b for a, b in zip(before, numbers, strict=True)]
-        into[key][LAG_MOST] = most
+def _add_lags(numbers: list[int], times: list[int], now: int) -> None:
+    """Add how long ago these were; by few steps, since it is done for every job."""
+    if not times:
+        return
+    times.sort()
+    numbers[LAG_MOST] = max(numbers[LAG_MOST], now - times[0])
+    if times[-1] > now:
+        times = [min(time, now) for time in times]
+    numbers[LAG] += len(times) * now - sum(times)
+    above = len(times)
+    for place, limit in enumerate(LAGS, LAG_FIRST):
+        longer = bisect_left(times, now - limit)
+        numbers[place] += above - longer
+        above = longer
+        if not above:
+            return
+    numbers[-1] += above
 
 
-def _rows(counts: Counts) -> list[tuple[int | str, ...]]:
+def _rows(counted: Sequence[Counts]) -> list[tuple[int | str, ...]]:
     """What is to be added to the rows of every span, in the order in which all transactions lock them."""
-    rows: list[tuple[int | str, ...]] = []
-    for span in SPANS:
-        sums: Counts = {}
+    sums: dict[tuple[int, int, str, str], list[int]] = {}
+    for counts in counted:
         for (minute, queue, task), numbers in counts.items():
-            start = minute // (span * MINUTE) * (span * MINUTE) if span else 0
-            _add(sums, {(start, queue, task): numbers})
-        rows += [(span, *key, *sums[key]) for key in sorted(sums)]
-    return rows
+            for span in SPANS:
+                start = minute // (span * MINUTE) * (span * MINUTE) if span else 0
+                _add(sums.setdefault((span, start, queue, task), [0] * WIDTH), numbers)
+    return [(*key, *sums[key]) for key in sorted(sums)]
+
+
+def _add(into: list[int], numbers: Sequence[int]) -> None:
+    most = max(into[LAG_MOST], numbers[LAG_MOST])
+    into[:] = map(add, into, numbers)
+    into[LAG_MOST] = most
 
 
 def forget(tx: Tx, *, now: int, chunk: int) -> int:
