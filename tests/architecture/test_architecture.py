@@ -48,7 +48,7 @@ MAY_IMPORT = {
     "worker/isolation": f"{GROUND} db kernel kernel/surroundings worker",
     "worker/wake": "errors clock db db/sqlite db/postgres kernel worker",
     "worker/handoff": f"{KERNEL} worker worker/wake",
-    "health": f"{DB} db/sqlite kernel kernel/paces kernel/batches",
+    "health": f"{DB} db/sqlite kernel kernel/paces kernel/batches kernel/minutes",
     "shapes": KERNEL,
     # Each folder of shapes/ is a room of its own: no shape imports another one.
     "shapes/*": f"{KERNEL} shapes averbs",

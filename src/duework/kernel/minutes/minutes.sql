@@ -32,13 +32,6 @@ where span = :span and start >= :since
 group by start / :step
 order by start / :step
 
--- name: since_by_task
--- The same for each task.
-select queue, task, start / :step * :step, sum(done) + sum(failed) + sum(cancelled) + sum(retried)
-from duework_minute
-where span = :span and start >= :since
-group by queue, task, start / :step
-
 -- name: totals
 select queue, task, started, done, failed, cancelled, retried, lag, lag_most, lag_10ms, lag_100ms, lag_1s,
        lag_10s, lag_1min, lag_more

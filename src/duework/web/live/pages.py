@@ -58,10 +58,23 @@ class Regions:
 # By the address of the page.
 OWN = {
     "/": Regions(
-        JOBS, {"verdict": 1.0, "attention": 1.0, "tiles": 0.5, "queues": 1.0, "zone": None}
+        JOBS,
+        {
+            "verdict": 1.0,
+            "attention": 1.0,
+            "dueline": 2.0,
+            "tiles": 0.5,
+            "queues": 1.0,
+            "nav-needs": 2.0,
+            "zone": None,
+        },
     ),
-    "/jobs": Regions(JOBS, {"counts": 2.0, "job-": 0.5, "newer": 1.0, "zone": None}),
-    "/jobs/{id:int}": Regions(JOBS, {"head": 1.0, "why": 1.0, "detail": 1.0, "zone": None}),
+    "/jobs": Regions(
+        JOBS, {"counts": 2.0, "job-": 0.5, "newer": 1.0, "nav-needs": 2.0, "zone": None}
+    ),
+    "/jobs/{id:int}": Regions(
+        JOBS, {"head": 1.0, "why": 1.0, "detail": 1.0, "nav-needs": 2.0, "zone": None}
+    ),
 }
 
 
