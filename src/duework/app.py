@@ -217,6 +217,7 @@ class App(
         engine.hooks = self._hooks
         engine.reactor = self._react
         engine.open_secret = self.secrets.open
+        engine.find_object = self.object
         self.registry.writes["secret"] = Writes(NewSecret, self.secrets.write)
         return engine
 

@@ -100,9 +100,9 @@ def _play(stage: Stage, console: Console, begins: int, *, check: bool) -> int:
 
 def _perform(director: Any, script: Any, folder: Path, *, check: bool) -> None:
     played = folder / "played"
-    if played.exists():
+    if (folder / "stopped").exists():
         director.script.go_on()
-    else:
+    if not played.exists():
         director.play(script)
         played.write_text("the script was played to its end\n")
     if check:

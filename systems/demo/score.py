@@ -15,7 +15,7 @@ from typing import Any
 from duework import App
 from systems import mailroom, reminders, streaks
 from systems.demo.receivers import Receivers
-from systems.strides import demo as strides
+from systems.strides import promises as strides
 
 OVER = {"sent", "failed", "unsure", "cancelled"}
 
@@ -151,7 +151,8 @@ def _strides(app: App, receivers: Receivers) -> Line:
     """An activity that Strava has is promised; it is delivered when it is in our table."""
     line = Line("strides")
     for each in strides.promises(app):
-        there = set(receivers.switch("strava", "list_activities", athlete=each.athlete) or ())
+        listed = receivers.switch("strava", "list_activities", athlete=each.athlete) or ()
+        there = {activity["id"] for activity in listed}
         line.promised += len(there)
         line.delivered += len(there & each.activities)
         if each.state == "done":

@@ -14,7 +14,9 @@ from systems.demo import chaos
 from systems.demo.part import keep, kept, note
 from systems.demo.receivers import Receivers
 from systems.reminders.log import redrive_all
-from systems.strides import demo as athletes_of
+from systems.strides import promises as athletes_of
+from systems.strides.seed import reconnect
+from systems.strides.seed import seed as connect
 
 FILE = Path(__file__).with_name("script.toml")
 HOUR = 3_600_000
@@ -99,7 +101,7 @@ class Script:
         self.say("streaks", "one of them hangs, one kills its process: both fail alone")
 
     def connect_athletes(self, athletes: int) -> None:
-        athletes_of.seed(self.app, athletes=athletes)
+        connect(self.app, athletes=athletes)
         self.say(
             "strides",
             f"{athletes} athletes with 10,000 activities each, over one quota of 100 calls",
@@ -165,4 +167,5 @@ class Script:
         """After a stop: the receivers have forgotten whom they knew."""
         self.raise_limits()
         self.tell_receivers()
+        reconnect(self.app)
         self.say("demo", "it goes on where it was stopped", "done")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -28,6 +29,8 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     html: Text = ""
     sender: Address | None = msgspec.field(default=None, name="from")
     reply_to: Address | None = None
+    # Not before this time, which names its zone: "2026-12-24T18:00:00+01:00".
+    at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
     def __post_init__(self) -> None:
         if not self.text and not self.html:

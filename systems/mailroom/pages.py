@@ -49,7 +49,8 @@ class Suppressed(msgspec.Struct, frozen=True, kw_only=True):
 # --- what is shown
 
 
-@part.page("/", title="Mailroom", live=("outboxes",))
+# The form stays as it is while the rest changes.
+@part.page("/", title="Mailroom", live=("outboxes",), regions=("summary", "lanes", "newest"))
 def now(query: Chosen) -> Template:
     """Queued, sending, sent, failed: the newest of each."""
     app, tenant = part.app, query.tenant or None
@@ -79,7 +80,7 @@ def _card(line: dict[str, Any]) -> dict[str, Any]:
     whom = masked(to[0]) if len(to) == 1 else f"{len(to)} people"
     card = {"id": line["id"], "subject": line["subject"], "whom": whom, "words": "", "at": None}
     if line["state"] in {"queued", "sending"}:
-        card["words"] = "held until" if line["state"] == "queued" else "poll"
+        card["words"] = "next" if line["state"] == "queued" else "poll"
         card["at"] = _next(line["job"])
     elif line["state"] == "sent":
         card["at"] = line["settled"]
@@ -130,7 +131,9 @@ def tenants() -> Template:
     return Template("tenants.html", tenants=board.tenants(part.app))
 
 
-@part.page("/tenants/{tenant}", title="Tenant", nav=False, live=("objects",))
+@part.page(
+    "/tenants/{tenant}", title="Tenant", nav=False, live=("objects",), regions=("summary", "list")
+)
 def tenant_page(tenant: str) -> Template:
     if tenant not in {each.key for each in part.app.objects("mailroom.Tenant", prefix=tenant)}:
         raise NotFound(f"there is no tenant {tenant}")
@@ -151,7 +154,8 @@ def timeline(message: OutboxMessage) -> dict[str, Any]:
     left = message.accepted or end
     rows: list[tuple[Any, ...]] = []
     span = [(0, at(left), "f-line")]
-    rows.append(("done", "queued", span, [(0, "f-accent")], left - message.created))
+    first = "queued" if message.state == "queued" else "done"
+    rows.append((first, "queued", span, [(0, "f-accent")], left - message.created))
     if message.accepted:
         marks = [(at(message.polled), "f-run")] if message.polled else []
         words = f"pending at {message.polls} polls" if message.polls else "with the provider"

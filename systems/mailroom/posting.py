@@ -13,14 +13,13 @@ from typing import Any
 from duework import App, OutboxMessage
 from systems.mailroom.mail import Mail, NewMessage
 from systems.mailroom.outbox import box, row_key
-from systems.mailroom.part import part
-from systems.mailroom.tenant import Tenant, Verdict, Wanted, check_key, check_tenant
+from systems.mailroom.tenant import Tenant, Verdict, Wanted, check_key, check_tenant, rules
 
 
 def post(app: App, tenant: str, key: str, new: NewMessage) -> OutboxMessage:
     """The message of this key; `existed` if it was there already."""
     [verdict] = decide(app, tenant, [Wanted(key, new)])
-    found: OutboxMessage = _using(tenant, key).enqueue(_mail(tenant, new, verdict))
+    found: OutboxMessage = _using(tenant, key, new).enqueue(_mail(tenant, new, verdict))
     return found
 
 
@@ -29,7 +28,7 @@ def post_many(app: App, tenant: str, wanted: Sequence[Wanted]) -> int:
     verdicts = decide(app, tenant, wanted)
     with app.transaction() as tx:
         for each, verdict in zip(wanted, verdicts, strict=True):
-            tx.submit(_using(tenant, each.key), _mail(tenant, each.new, verdict))
+            tx.submit(_using(tenant, each.key, each.new), _mail(tenant, each.new, verdict))
     return sum(not verdict.known for verdict in verdicts)
 
 
@@ -38,16 +37,13 @@ def decide(app: App, tenant: str, wanted: Sequence[Wanted]) -> list[Verdict]:
     check_tenant(tenant)
     for each in wanted:
         check_key(each.key)
-    chosen = part.settings
     handle = app.object(Tenant, tenant)
-    found: list[Verdict] = handle.accept(
-        list(wanted), chosen.sender, chosen.daily_limit, app.now()
-    ).result()
+    found: list[Verdict] = handle.accept(list(wanted), rules(), app.now()).result()
     return found
 
 
-def _using(tenant: str, key: str) -> Any:
-    return box.using(key=row_key(tenant, key), lane=tenant)
+def _using(tenant: str, key: str, new: NewMessage) -> Any:
+    return box.using(key=row_key(tenant, key), lane=tenant, at=new.at)
 
 
 def _mail(tenant: str, new: NewMessage, verdict: Verdict) -> Mail:

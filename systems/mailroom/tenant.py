@@ -37,6 +37,15 @@ class Wanted(msgspec.Struct, frozen=True):
     new: NewMessage
 
 
+class Rules(msgspec.Struct, frozen=True):
+    """What holds for a tenant that has chosen nothing else."""
+
+    sender: str
+    limit: int
+    # How long the key of a request is remembered.
+    keep_ms: int
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """What was decided when the key was first seen; it stays."""
 
@@ -63,11 +72,12 @@ class Tenant(DurableObject):
         )
         self.sql("create index if not exists accepted_at on accepted (at)")
 
-    def accept(self, wanted: list[Wanted], sender: str, limit: int, now: int) -> list[Verdict]:
+    def accept(self, wanted: list[Wanted], rules: Rules, now: int) -> list[Verdict]:
         """Decide about messages, all of them or none: a known key gets what it got before."""
-        return [self._accept(each, sender, limit, now) for each in wanted]
+        self.forget_before(now - rules.keep_ms)
+        return [self._accept(each, rules, now) for each in wanted]
 
-    def _accept(self, wanted: Wanted, sender: str, limit: int, now: int) -> Verdict:
+    def _accept(self, wanted: Wanted, rules: Rules, now: int) -> Verdict:
         digest = wanted.new.digest
         for row in self.sql("select * from accepted where key = :key", key=wanted.key):
             if row.digest != digest:
@@ -76,9 +86,9 @@ class Tenant(DurableObject):
                     " or post what was posted"
                 )
             return Verdict(wanted.key, row.sender, row.blocked, known=True)
-        self._count(limit, now)
+        self._count(rules.limit, now)
         blocked = self._blocked(wanted.new.recipients)
-        chosen = wanted.new.sender or sender
+        chosen = wanted.new.sender or rules.sender
         values = {"key": wanted.key, "digest": digest, "sender": chosen, "blocked": blocked}
         if not self.sql("select 1 from accepted limit 1"):
             # From the first on, old ones are looked for once a day.
@@ -148,12 +158,21 @@ class Tenant(DurableObject):
         """Forget keys and days that are older."""
         self.sql("delete from accepted where at < :at", at=at)
         self.sql("delete from day where day < :day", day=at // DAY)
+
+    def tidy(self, at: int) -> None:
+        """What the alarm does."""
+        self.forget_before(at)
         if self.sql("select 1 from accepted limit 1"):
             self.set_alarm("1d")
 
     async def alarm(self) -> None:
-        keep = part.settings.keep_days * DAY
-        await self.run(self.forget_before, part.app.now() - keep)
+        await self.run(self.tidy, part.app.now() - rules().keep_ms)
+
+
+def rules() -> Rules:
+    """As the settings say."""
+    chosen = part.settings
+    return Rules(chosen.sender, chosen.daily_limit, chosen.keep_days * DAY)
 
 
 def check_tenant(name: str) -> str:

@@ -79,6 +79,7 @@ def create(new: NewReminder, *, id_: str | None = None) -> Reminder:
         if new.endpoint is not None:
             endpoints.require(tx, new.endpoint)
         tx.write(INSERT, **values)
+        tx.touch("reminders")
         _schedule(tx, reminder, options)
     return find(reminder)
 
@@ -146,6 +147,7 @@ def edit(reminder: str, change: Change) -> Reminder:
             _schedule(tx, reminder, options)
             if row.last_job is not None:
                 tx.enqueue(stop, row.last_job)
+        tx.touch("reminders")
         if tx.write(UPDATE, **values).changed == 0:
             raise Conflict("the reminder was changed by somebody else meanwhile: look again")
     return find(reminder)
@@ -181,6 +183,7 @@ def delete(reminder: str) -> None:
             raise NotFound(f"there is no reminder {reminder!r:.80}")
         tx.write("delete from reminders_reminder where id = :id", id=reminder)
         tx.enqueue(forget, reminder, rows[0].last_job)
+        tx.touch("reminders")
 
 
 def snooze(reminder: str, length: Duration = "10m") -> Reminder:

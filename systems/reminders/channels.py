@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from duework import Fail, Retry, http, webhooks
+from duework import Fail, Retry, Send, http, webhooks
 from systems.reminders import endpoints
 from systems.reminders.part import part, settings
 from systems.reminders.providers import resend
@@ -31,35 +31,34 @@ async def email(to: str, subject: str, text: str, key: str) -> None:
     await in_time(resend.send(chosen.resend_url, chosen.resend_key, mail, key), chosen.timeout_ms)
 
 
-async def webhook(endpoint: str, body: str, key: str) -> None:
+async def webhook(to: Send, endpoint: str, body: str, key: str) -> None:
     """One signed POST; its id is the key, so a receiver knows a second one."""
-    found = await endpoints.afind(endpoint)
+    found = endpoints.find(endpoint)
     if found.state == "off":
         raise Fail(f"the endpoint {found.name} is switched off: {found.reason}")
-    headers = await signed(endpoint, webhook_id(key), body)
-    reply = await in_time(_post(found.url, body, headers), settings().timeout_ms)
-    if reply == GONE:
-        await endpoints.aswitch_off(endpoint, "it answered 410: it is gone")
+    headers = signed(endpoints.secrets_of(found, to.now, to.secret), webhook_id(key), body, to.now)
+    status = await in_time(_post(found.url, body, headers), settings().timeout_ms)
+    if status == GONE:
+        # In one commit with the channel's end.
+        to.write(
+            endpoints.SWITCH_OFF, reason="it answered 410: it is gone", now=to.now, id=endpoint
+        )
         raise Fail("410: the endpoint is gone and was switched off")
-    if not 200 <= reply < 300:  # noqa: PLR2004 - 2xx
-        raise Retry(None, f"{reply} from {urlsplit(found.url).hostname}")
+    if not 200 <= status < 300:  # noqa: PLR2004 - 2xx
+        raise Retry(None, f"{status} from {urlsplit(found.url).hostname}")
 
 
 async def test_call(endpoint: str) -> int:
     """One signed POST that means nothing, also to an endpoint that is off; the status it was answered."""
-    found = endpoints.find(endpoint)
-    now = part.app.now()
-    body = json.dumps(
-        {"id": f"test:{endpoint}:{now}", "title": "A test of this endpoint", "test": True}
-    )
-    headers = await signed(endpoint, f"test:{endpoint}:{now}", body)
+    found, now = endpoints.find(endpoint), part.app.now()
+    id_ = f"test:{endpoint}:{now}"
+    body = json.dumps({"id": id_, "title": "A test of this endpoint", "test": True})
+    headers = signed(endpoints.secrets_of(found, now, part.app.secrets.open), id_, body, now)
     return await in_time(_post(found.url, body, headers), settings().timeout_ms)
 
 
-async def signed(endpoint: str, id_: str, body: str) -> dict[str, str]:
+def signed(secrets: list[str], id_: str, body: str, now: int) -> dict[str, str]:
     """Standard Webhooks with every secret that is valid now, and the article's own header beside it."""
-    now = part.app.now()
-    secrets = await endpoints.asecrets(endpoint, now)
     return {
         "content-type": "application/json",
         **webhooks.sign(secrets, id_, body, now=now),

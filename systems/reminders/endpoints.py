@@ -7,6 +7,7 @@ the receiver can change over without missing anything.
 from __future__ import annotations
 
 import secrets as randomness
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -67,6 +68,7 @@ def create(
             now=now,
         )
         tx.seal(_secret(made.id), found)
+        tx.touch("reminders")
     return made
 
 
@@ -82,17 +84,12 @@ def every() -> list[Endpoint]:
     return [_endpoint(row) for row in rows]
 
 
-async def afind(endpoint: str) -> Endpoint:
-    return find(endpoint)
-
-
-async def asecrets(endpoint: str, now: int) -> list[str]:
+def secrets_of(endpoint: Endpoint, now: int, opened: Callable[[str], str]) -> list[str]:
     """The secrets that sign now, the newest first."""
-    vault, found = part.app.secrets, find(endpoint)
-    names = [_secret(endpoint)]
-    if found.old_until is not None and now < found.old_until:
-        names.append(_old(endpoint))
-    return [await vault.aopen(name) for name in names]
+    names = [_secret(endpoint.id)]
+    if endpoint.old_until is not None and now < endpoint.old_until:
+        names.append(_old(endpoint.id))
+    return [opened(name) for name in names]
 
 
 def rotate(endpoint: str) -> MadeEndpoint:
@@ -125,6 +122,7 @@ def change(endpoint: str, *, url: str | None = None, on: bool = True) -> Endpoin
             now=part.app.now(),
             id=endpoint,
         )
+        tx.touch("reminders")
     return find(endpoint)
 
 
@@ -137,18 +135,6 @@ def delete(endpoint: str) -> None:
         tx.write("delete from reminders_endpoint where id = :id", id=endpoint)
         tx.forget(_secret(endpoint))
         tx.forget(_old(endpoint))
-
-
-async def aswitch_off(endpoint: str, reason: str) -> None:
-    """Before its channel is given up; if the process is lost in between, the next try finds it off."""
-    async with part.app.transaction() as tx:
-        tx.write(
-            "update reminders_endpoint set state = 'off', reason = :reason, updated_at = :now"
-            " where id = :id",
-            reason=reason,
-            now=part.app.now(),
-            id=endpoint,
-        )
 
 
 def require(tx: Transaction, endpoint: str) -> None:
@@ -185,3 +171,8 @@ def _secret(endpoint: str) -> str:
 
 def _old(endpoint: str) -> str:
     return f"reminders:endpoint:{endpoint}:old"
+
+
+SWITCH_OFF = """
+update reminders_endpoint set state = 'off', reason = :reason, updated_at = :now where id = :id
+"""

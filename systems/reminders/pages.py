@@ -42,7 +42,7 @@ class Address(msgspec.Struct, kw_only=True, frozen=True):
     url: str = ""
 
 
-@part.page("/", title="Reminders", icon="reminders", live=("jobs",))
+@part.page("/", title="Reminders", icon="reminders", live=("reminders", "jobs"))
 def front(query: View) -> Template:
     now = part.app.now()
     until = {"today": _midnight(now), "week": now + DAYS * DAY_MS, "all": None}[query.range]
@@ -66,7 +66,7 @@ def front(query: View) -> Template:
     )
 
 
-@part.page("/reminder/{id}", title="A reminder", live=("jobs",))
+@part.page("/reminder/{id}", title="A reminder", live=("reminders", "jobs"))
 def one(id: str) -> Template:  # noqa: A002 - the path's own word
     found = book.find(id)
     return Template(
@@ -79,7 +79,7 @@ def one(id: str) -> Template:  # noqa: A002 - the path's own word
     )
 
 
-@part.page("/endpoints", title="Endpoints", icon="out", live=("jobs",))
+@part.page("/endpoints", title="Endpoints", icon="out", live=("reminders", "jobs"))
 def receivers() -> Template:
     return Template("endpoints.html", endpoints=endpoints.every())
 

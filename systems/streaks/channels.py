@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from duework import Cancel, Channel, Fail, Job, Rate, Run, Transaction, http
+from duework import Cancel, Channel, Fail, Job, Rate, Run, Send, Transaction, http
 from systems.streaks.github import client
 from systems.streaks.part import part
 
+# What the pages are told when something of it has changed.
+TOPIC = "streaks"
 BACKOFF = ("1m", "5m", "30m")
 PERSON = "select * from streaks_person where id = :id"
 PROMISED = "select channel from streaks_message where person = :person and day = :day"
 PROMISE = """
 insert into streaks_message (person, day, channel, job, address, text, promised)
 values (:person, :day, :channel, :job, :address, :text, :now)
+"""
+SENT = """
+update streaks_message set state = 'sent', error = null, settled = :now
+where person = :person and day = :day and channel = :channel
 """
 NOTE = """
 update streaks_message set state = :state, error = :error, settled = :now
@@ -36,32 +42,43 @@ def secret_of(what: str, person: str) -> str:
     return f"streaks:{what}:{person}"
 
 
-async def send_discord(person: str, text: str) -> None:
+async def send_discord(to: Send, person: str, text: str) -> None:
     """Post to the person's webhook, and wait until Discord has stored the message."""
-    hook = await part.app.secrets.aopen(secret_of("discord", person))
     reply = await client(part.settings.discord_url).post(
-        f"/api/webhooks/{hook}",
+        f"/api/webhooks/{to.secret(secret_of('discord', person))}",
         params={"wait": "true"},
         json={"content": text, "allowed_mentions": {"parse": []}},
     )
-    _judge(reply, "Discord", "message")
-
-
-async def send_telegram(person: str, chat: str, text: str) -> None:
-    """Let the person's bot write to the chat, as plain text: nothing in it is markup."""
-    token = await part.app.secrets.aopen(secret_of("telegram", person))
-    reply = await client(part.settings.telegram_url).post(
-        f"/bot{token}/sendMessage", json={"chat_id": chat, "text": text}
-    )
-    _judge(reply, "Telegram", "description")
-
-
-def _judge(reply: http.Response, name: str, field: str) -> None:
     if reply.status in REFUSED:
-        raise Fail(f"{name}: {_said(reply, field)}")
+        error = f"Discord: {_said(reply, 'message')}"
+        to.write(
+            "update streaks_person set discord_problem = :e where id = :id", id=person, e=error
+        )
+        raise Fail(error)
+    _sent(to, "discord", person, reply)
+
+
+async def send_telegram(to: Send, person: str, chat: str, text: str) -> None:
+    """Let the person's bot write to the chat, as plain text: nothing in it is markup."""
+    reply = await client(part.settings.telegram_url).post(
+        f"/bot{to.secret(secret_of('telegram', person))}/sendMessage",
+        json={"chat_id": chat, "text": text},
+    )
+    if reply.status in REFUSED:
+        error = f"Telegram: {_said(reply, 'description')}"
+        to.write(
+            "update streaks_person set telegram_problem = :e where id = :id", id=person, e=error
+        )
+        raise Fail(error)
+    _sent(to, "telegram", person, reply)
+
+
+def _sent(to: Send, channel: str, person: str, reply: http.Response) -> None:
+    """Note it with the channel's own outcome: the other channel may take half an hour more."""
     if reply.status in UNKNOWN:
-        raise http.LostReply(f"{name} answered {reply.status}; nobody knows whether it was sent")
+        raise http.LostReply(f"{channel} answered {reply.status}; nobody knows whether it was sent")
     reply.check()
+    to.write(SENT, person=person, day=to.arguments["day"], channel=channel, now=to.now)
 
 
 def _said(reply: http.Response, field: str) -> str:
@@ -112,19 +129,10 @@ def addresses(person: Any) -> dict[str, str]:
 
 @notify.settled
 def note(tx: Transaction, job: Job[Any], outcome: str) -> None:  # noqa: ARG001 - the channels tell
-    """Write down what became of each promise; a channel that refused for good is not tried again."""
+    """Write down what became of each promise."""
     now = part.app.now()
     for each in notify.channels(job.id):
         error = (each.error or "").partition("\n")[0] or None
         state = STATES[each.state]
         tx.write(NOTE, job=job.id, channel=each.channel, state=state, error=error, now=now)
-        if each.state == "failed" and each.given_up:
-            _refused(tx, job.arguments["person"], each.channel, error or "refused")
-
-
-def _refused(tx: Transaction, person: str, channel: str, error: str) -> None:
-    if channel == "discord":
-        sql = "update streaks_person set discord_problem = :error where id = :id"
-    else:
-        sql = "update streaks_person set telegram_problem = :error where id = :id"
-    tx.write(sql, id=person, error=error)
+    tx.touch(TOPIC)

@@ -14,7 +14,7 @@ from typing import Any
 
 from duework import Cancel, Fail, Job, Run, Transaction
 from systems.streaks import github
-from systems.streaks.channels import BACKOFF, PERSON, addresses, notify, secret_of
+from systems.streaks.channels import BACKOFF, PERSON, TOPIC, addresses, notify, secret_of
 from systems.streaks.part import part
 from systems.streaks.streak import DAY, local_day, message, standing
 
@@ -72,6 +72,7 @@ def note(tx: Transaction, job: Job[Any], outcome: str) -> None:
         tx.write(FAILED, id=job.arguments["person"], error=error)
     elif outcome == "done":
         tx.write(CLEARED, id=job.arguments["person"])
+    tx.touch(TOPIC)
 
 
 def _find(run: Run, person: str) -> Any:

@@ -10,6 +10,7 @@ import logging
 from typing import Any
 
 from duework import Run, Transaction
+from systems.streaks.channels import TOPIC
 from systems.streaks.check import check
 from systems.streaks.part import part
 from systems.streaks.streak import DAY, has_come, local_day, next_time
@@ -49,7 +50,9 @@ def take_due(tx: Transaction, job: int, now: int) -> int:
     if not items:
         log.info("No active users to process")
         return 0
-    made = tx.batch(check, items, name="streaks", then=report)
+    # Somebody whose check of that day is still being tried gets no second one.
+    made = tx.batch(check, items, name="streaks", member_key="{person}:{day}", then=report)
+    tx.touch(TOPIC)
     log.info("batch %s of %s people", made.id, len(items))
     return len(items)
 

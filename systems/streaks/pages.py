@@ -9,7 +9,7 @@ import msgspec
 
 from duework import Reply, Template, Transaction
 from systems.streaks import people, views
-from systems.streaks.channels import addresses, notify
+from systems.streaks.channels import TOPIC, addresses, notify
 from systems.streaks.part import part
 from systems.streaks.people import Wishes, find
 from systems.streaks.streak import local_day, zones
@@ -60,7 +60,7 @@ class NewPerson(msgspec.Struct, kw_only=True):
     hour: int = 20
 
 
-@part.page("/", title="Streaks", icon="streaks", live=("streaks",))
+@part.page("/", title="Streaks", icon="streaks", live=(TOPIC,))
 def everybody(query: After) -> Template:
     """All people, and the batches that checked them."""
     app = part.app
@@ -77,7 +77,7 @@ def everybody(query: After) -> Template:
     )
 
 
-@part.page("/people/{login}", live=("streaks", "streaks:{login}"), nav=False)
+@part.page("/people/{login}", live=(TOPIC,), nav=False)
 def one(login: str) -> Template:
     """A person: how it stands, the last year, what was sent, settings."""
     app = part.app

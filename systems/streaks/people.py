@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from duework import App, Conflict, NotFound, Transaction, UsageError
-from systems.streaks.channels import secret_of
+from systems.streaks.channels import TOPIC, secret_of
 from systems.streaks.streak import next_time, zones
 
 LOGIN = re.compile(r"[A-Za-z0-9](?:-?[A-Za-z0-9]){0,38}")
@@ -80,6 +80,7 @@ def add(tx: Transaction, login: str, wishes: Wishes, *, now: int, drill: str | N
     if not written.inserted:
         raise Conflict(f"{login} is registered already")
     _seal(tx, person, wishes)
+    tx.touch(TOPIC)
     return person
 
 
@@ -96,6 +97,7 @@ def change(tx: Transaction, person: str, wishes: Wishes, *, now: int) -> None:
     for name, value in fields.items():
         tx.write(_CHANGES[name], id=person, value=value)
     _seal(tx, person, wishes)
+    tx.touch(TOPIC)
 
 
 def _row(tx: Transaction, person: str) -> Any:
@@ -135,6 +137,7 @@ def set_active(tx: Transaction, person: str, *, active: bool, now: int) -> None:
     row = _row(tx, person)
     tx.write(_CHANGES["active"], id=person, value=int(active))
     tx.write(_CHANGES["next_at"], id=person, value=next_time(now, row.zone, row.hour))
+    tx.touch(TOPIC)
 
 
 def delete(tx: Transaction, person: str) -> None:
@@ -146,6 +149,7 @@ def delete(tx: Transaction, person: str) -> None:
     tx.write("delete from streaks_message where person = :id", id=person)
     for what in SECRETS:
         tx.forget(secret_of(what, person))
+    tx.touch(TOPIC)
 
 
 def find(reader: App | Transaction, login: str) -> Any:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from duework import App
 from systems.strides import cli, pages, routes
-from systems.strides.demo import promises, seed
 from systems.strides.part import part
 from systems.strides.sync import activities
 
-__all__ = ["activities", "app", "cli", "pages", "part", "promises", "routes", "seed"]
+__all__ = ["activities", "app", "cli", "pages", "part", "routes"]
 
 app = App()
 app.include(part)

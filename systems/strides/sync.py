@@ -155,10 +155,16 @@ async def activities(
     version = page.run.read("select sync_version from strides_athlete where id = :id", id=athlete)
     if not version:
         return Cancel("the athlete is gone")
+    # Nothing yet; what is not used of what the page took is given back, however it ends.
+    page.run.spent(QUOTA, 0)
     try:
         reader = await _reader(page, athlete)
-        place = await _place(page, reader, athlete, kind, before)
-        walked = await walk(reader, place, after)
+        try:
+            place = await _place(page, reader, athlete, kind, before)
+            walked = await walk(reader, place, after)
+        finally:
+            page.run.spent(QUOTA, CALLS - reader.left)
+        _check_whole(page, walked)
     except AccessLost as lost:
         await athletes.lose_access(athlete, str(lost))
         return Fail(str(lost))
@@ -179,6 +185,16 @@ async def _place(page: Page, reader: Reader, athlete: int, kind: Kind, before: i
         return msgspec.convert(page.cursor, Place)
     public = 0 if kind == "incremental" else await reader.total(athlete)
     return Place(before, public=public)
+
+
+def _check_whole(page: Page, walked: Walked) -> None:
+    """An end that comes much too early is an error of Strava's, and must not delete what is stored."""
+    reached = page.totals.get("activities", 0) + len(walked.found)
+    if walked.ended and reached * 2 < walked.place.public:
+        raise http.HttpError(
+            f"Strava has shown {reached} activities, and says that there are"
+            f" {walked.place.public} or more"
+        )
 
 
 async def _say(session: str, athlete: int, now: int, level: str, message: str) -> None:

@@ -54,6 +54,38 @@ def test_a_lost_process_breaks_no_limit_and_loses_no_job(h: Harness) -> None:
     pytest.fail("it never got through")
 
 
+def test_a_lost_process_gives_back_nothing_that_was_used(h: Harness) -> None:
+    calls: list[int] = []
+    quota = Quota("strava", windows={"1d": 100})
+
+    @h.app.task(pace=quota.cost(6), retries=1, backoff="0s")
+    async def page(run: Run, number: int) -> None:
+        run.spent(quota, 5)
+        calls.append(number)
+        run.write(WRITE, job=run.job.id, what="page")
+        if number == 1 and run.attempt == 1:
+            raise ValueError("503")
+
+    for k in range(1, MOST):
+        forget(h)
+        with h.app.transaction() as tx:
+            tx.write("delete from duework_pace")
+        calls.clear()
+        page.enqueue_many([(0,), (1,)])
+        crashed = h.crash_worker(at=k)
+        h.advance("1m")
+
+        nothing_is_held(h)
+        [row] = h.app.read("select used from duework_pace")
+        # A claim that was lost keeps what it took: at most two of them, of six each.
+        assert 5 * len(calls) <= row.used <= 5 * len(calls) + (12 if crashed else 0)
+        assert len(h.app.read("select 1 as one from effect")) == 2
+        if not crashed:
+            assert k > 20
+            return
+    pytest.fail("it never got through")
+
+
 def check(h: Harness, starts: list[int]) -> None:
     done: Any = Counter(row.what for row in h.app.read("select what from effect"))
     assert done == {"page": 5, "post": 3}

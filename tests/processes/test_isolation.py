@@ -86,6 +86,15 @@ def test_an_isolated_body_that_chooses_nothing_is_done_and_a_wrong_choice_fails(
     assert bench.effects(wrong) == []
 
 
+def test_an_isolated_task_is_told_to_leave_objects_to_another(shared: Shared) -> None:
+    bench, _ = shared
+
+    job = bench.tasks.calls_an_object.enqueue().wait("10s")
+
+    assert job.state == "failed"
+    assert "run.enqueue a task for that" in (job.error or "")
+
+
 def test_reads_and_progress_go_over_the_pipe(shared: Shared) -> None:
     bench, _ = shared
     with bench.app.transaction() as tx:

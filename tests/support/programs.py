@@ -111,6 +111,9 @@ def isolated_call(run: Run, word: str) -> None:
     note(run, "start")
     if word == "throttled":
         raise Throttled("1h")
+    if word == "spent":
+        run.spent(grant, 0)
+        return
     grant.saw(used=40, limit=1000)
 
 
@@ -384,6 +387,11 @@ def runs_over(run: Run) -> None:
 @app.task(isolation="process")
 def commits_a_function(run: Run) -> None:
     run.commit(lambda tx: tx.write(INSERT, job=1, note="never"))
+
+
+@app.task(isolation="process")
+def calls_an_object(run: Run) -> None:
+    run.object("Flight", "BA117")
 
 
 @app.task(isolation="process")

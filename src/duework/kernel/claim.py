@@ -197,7 +197,7 @@ class _Visits:
             self.hungry.discard(pool)
             self.short.add(lane.id)
         in_time = self.paces.take(lane, len(rows), short=len(rows) < wanted)
-        self.taken += _claimed(rows, lane.name, in_time)
+        self.taken += _claimed(rows, lane.name, in_time, self._now)
         return len(rows) == wanted
 
 
@@ -319,10 +319,10 @@ def claim_made(
     lease = {"until": now + want.lease_ms, "worker": want.worker}
     if not tx.change(JOBS.claim_made, {**job, **lease, "priority": lane.priority, "now": now}):
         return None
-    return new_claim(made, lane)
+    return new_claim(made, lane, now)
 
 
-def new_claim(made: NewRow, lane: LaneName, in_time: int = FOREVER) -> Claimed:
+def new_claim(made: NewRow, lane: LaneName, now: int, in_time: int = FOREVER) -> Claimed:
     """A job that was claimed in the transaction that has made it."""
     return Claimed(
         JobId(made.id),
@@ -342,16 +342,20 @@ def new_claim(made: NewRow, lane: LaneName, in_time: int = FOREVER) -> Claimed:
         queue=lane.queue,
         priority=lane.priority,
         start_by=in_time,
+        taken_at=now,
     )
 
 
-def _claimed(rows: list[tuple[Any, ...]], lane: LaneName, in_time: int) -> list[Claimed]:
+def _claimed(
+    rows: list[tuple[Any, ...]], lane: LaneName, in_time: int, taken_at: int = 0
+) -> list[Claimed]:
     # The order in which an update returns its rows is not promised; ids rise with time.
     rows.sort(key=itemgetter(6, 0))
     more: tuple[Any, ...] = (
         *(lane.queue, lane.priority, lane.alone),
         in_time,
         lane.share,
+        taken_at,
     )
     return [Claimed(*row, *more) for row in rows]
 

@@ -112,6 +112,8 @@ class Engine:
         self.reactor: Callable[[Tx, LockedJob, Ending], None] | None = None
         # Opens a secret for `run.secret`; set by the app.
         self.open_secret: Callable[[str], str] | None = None
+        # A durable object by class and key.
+        self.find_object: Callable[[Any, str], Any] | None = None
         self.resources = Resources()
         registry.on_report = self._reported
         registry.writes["batch"] = Writes(NewBatch, self.batch)

@@ -193,6 +193,8 @@ class Claimed(msgspec.Struct, frozen=True):
     start_by: int = FOREVER
     # The key among which its queue takes turns; most have none.
     share: str = ""
+    # When its paces counted it; 0 if it has none.
+    taken_at: int = 0
 
 
 Kind = Literal[
@@ -257,6 +259,8 @@ class Ending(msgspec.Struct, frozen=True):
     # What its paces are to apply, in the settle's transaction: a word, and for how long if they
     # are to be blocked.
     report: PaceReport | None = None
+    # What it has used of quotas: (name, what its claim took, what it used, when that was taken).
+    spent: tuple[tuple[str, int, int, int], ...] = ()
 
     def but(self, **changes: Any) -> Ending:
         return msgspec.structs.replace(self, **changes)

@@ -33,6 +33,8 @@ class Host(Protocol):
 
     def secret(self, name: str) -> str: ...
 
+    def object(self, of: Any, key: str) -> Any: ...
+
     def resource(self, resource: Any) -> Any: ...
 
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None: ...
@@ -62,11 +64,14 @@ class Run:
     _random: random.Random | None = None
     _cancelled = False
     _closed = False
+    # What its claim took of quotas, by their names; set by the runner.
+    _taken: Mapping[str, int] = {}
 
     def __init__(self, job: Claimed, host: Host) -> None:
         self.job = job
         self._host = host
         self._effects: list[Effect | NewJob] = []
+        self._spent: dict[str, int] = {}
 
     @property
     def attempt(self) -> int:
@@ -117,6 +122,27 @@ class Run:
         value = self._host.secret(name)
         hide(value)
         return value
+
+    def object(self, of: Any, key: str) -> Any:
+        """A durable object by class and key, to call its methods: each call is a commit of its own.
+
+        It is not undone when this attempt fails, and made again when it is retried: `run.key` tells.
+        """
+        return self._host.object(of, key)
+
+    def spent(self, quota: Any, units: int) -> None:
+        """Say how much of a quota this attempt has used in all; said again, the last one counts.
+
+        What its claim took and it did not use is given back with the settle, however the attempt
+        ends. Of one that says nothing, or whose process dies, all that was taken counts as used.
+        """
+        name = getattr(quota, "name", quota)
+        if name not in self._taken:
+            known = ", ".join(self._taken) or "none"
+            raise UsageError(f"{self.job.task} takes nothing of {quota!r}; its quotas: {known}")
+        if not isinstance(units, int) or isinstance(units, bool) or units < 0:
+            raise UsageError(f"what was spent is a whole number from 0 up, not {units!r}")
+        self._spent[name] = units
 
     @overload
     def resource(self, resource: AsyncResource[T], /) -> Awaitable[T]: ...

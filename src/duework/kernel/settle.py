@@ -193,7 +193,7 @@ def _settle_one(tx: Tx, row: LockedJob, ending: Ending, around: SettleContext) -
     except Blocked as error:
         # The lock may be held for long: the other endings do not wait for that.
         around.tally.back(counted)
-        return ending.but(kind="blocked", error=str(error), report=None)
+        return ending.but(kind="blocked", error=str(error), report=None, spent=())
     if state == "cancelled":
         _cancel_behind(tx, row, around)
     linked = bool(row.linked or ending.effects or ending.watched)

@@ -296,6 +296,14 @@ class Registry:
             return list(task.gates or around)
         return [gate for gate in (*task.gates, *around) if gate.pace.kind == "adaptive"]
 
+    def quotas(self, task: Definition, queue: str) -> dict[str, int]:
+        """What a claim of a job takes of quotas, by their names."""
+        found: dict[str, int] = {}
+        for gate in (*task.gates, *self.queue_paces.get(queue, ())):
+            if gate.pace.kind == "quota":
+                found[gate.name] = found.get(gate.name, 0) + gate.pace.units
+        return found
+
     def add_as(self, name: str, definition: Definition) -> None:
         """Under the name that stored jobs use, where that is not its own."""
         self._tasks[name] = definition

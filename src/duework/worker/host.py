@@ -41,6 +41,11 @@ class WorkerHost:
             raise UsageError("secrets need an App")
         return self._engine.open_secret(name)
 
+    def object(self, of: Any, key: str) -> Any:
+        if self._engine.find_object is None:
+            raise UsageError("objects need an App")
+        return self._engine.find_object(of, key)
+
     def resource(self, resource: Any) -> Any:
         return self._engine.resources.get(resource)
 

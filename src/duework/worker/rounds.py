@@ -263,6 +263,12 @@ class Rounds:
             for one in report
             for row, pace in one.rows
         ]
+        reports += [
+            AddressedReport(name, registry.paces[name], "spent", spent)
+            for ending in settled
+            if ending is not None
+            for name, *spent in ending.spent
+        ]
         if said := list(registry.reports):
             # Kept until the commit: this may be undone and run again.
             tx.after_commit.append(lambda: registry.drop_reports(len(said)))

@@ -95,10 +95,10 @@ class Runner:
             # Stored by code of another version, perhaps; a worker of that one may take it.
             why = f"its arguments do not fit this worker's version of the task: {error}"
             return self._ending(job, "misfit", task, now, error=why, watched=True)
-        deadline = monotonic + task.timeout_ms / 1000
-        return RunningAttempt(
-            job, task, Run(job, self._host), task.pool, args, kwargs, now, deadline
-        )
+        deadline, run = monotonic + task.timeout_ms / 1000, Run(job, self._host)
+        if task.gates or self._registry.queue_paces:
+            run._taken = self._registry.quotas(task, job.queue)  # noqa: SLF001 - ours
+        return RunningAttempt(job, task, run, task.pool, args, kwargs, now, deadline)
 
     def done(self, attempt: RunningAttempt, result: str = "null") -> Ending | None:
         """The ending of a task that is done; None if others are to know of it.
@@ -176,6 +176,8 @@ class Runner:
 
     def give_up_waiting(self, attempt: RunningAttempt, now: int) -> Ending:
         """The ending of an attempt that was asked to stop and did not."""
+        # It may go on to use what it had not.
+        attempt.run._spent.clear()  # noqa: SLF001 - ours
         return self._failure(attempt, TimedOut(attempt.stopping or "it did not stop"), now)
 
     def unreadable(self, attempt: RunningAttempt, now: int) -> Ending:
@@ -288,6 +290,7 @@ class Runner:
             batch=job.batch,
             lane=job.lane,
             report=self._told(job, task, kind, report),
+            spent=() if attempt is None else _spent(attempt.run),
             **more,
         )
         if ending.effects or ending.watched:
@@ -316,6 +319,13 @@ class Runner:
             return self._failure(attempt, error, now)
         text = f"{ending.error or ending.kind} (and a reaction to that failed: {describe(error)})"
         return ending.but(error=text, fallback=None)
+
+
+def _spent(run: Run) -> tuple[tuple[str, int, int, int], ...]:
+    """What it said that it has used, beside what its claim took."""
+    taken, said = run._taken, run._spent  # noqa: SLF001 - ours
+    at = run.job.taken_at
+    return tuple((name, taken[name], used, at) for name, used in said.items() if name in taken)
 
 
 def _worth_retrying(task: Definition, error: Any) -> bool:

@@ -100,6 +100,15 @@ def test_fifteen_are_submitted_and_twenty_polled_in_ten_seconds_whoever_posts(ro
     assert room.acs.log.calls == asked  # nothing left to do costs nothing
 
 
+def test_a_tenant_with_one_mail_does_not_wait_behind_anothers_thirty(room: Room) -> None:
+    for number in range(30):
+        post(room.app, "acme", f"order-{number}", one())
+    small = post(room.app, "birch", "order-0", one("bob@demo.example"))
+    room.h.drain()  # the first tick: fifteen in all
+    assert board.found(small.id).state == "sending"
+    assert board.counts(room.app, "acme")["sending"] == 14
+
+
 @pytest.mark.rows("002-09", "002-T8")
 def test_a_429_holds_the_whole_outbox_for_as_long_as_it_asked(room: Room) -> None:
     seed(room.app, tenants=2, messages=20)
@@ -126,6 +135,24 @@ def test_an_error_is_recorded_and_the_mail_tried_again(room: Room) -> None:
     assert board.found(message.id).state == "sent"
     assert board.listed(room.app)[0]["retries"] == 2
     assert room.delivered() == {operation_id("acme:order-7"): 1}
+
+
+@pytest.mark.rows("002-T4")
+def test_a_500_that_comes_after_the_mail_was_taken_is_not_a_second_mail(room: Room) -> None:
+    fault(room, "send", "1..3", "status", status=500, effect=True)
+    message = post(room.app, "acme", "order-7", one())
+    room.h.advance("5m")
+    assert board.found(message.id).state == "sent"
+    assert room.delivered() == {operation_id("acme:order-7"): 1}
+
+
+def test_a_provider_that_answers_500_for_ever_leaves_unsure_what_it_may_have_taken(
+    room: Room,
+) -> None:
+    fault(room, "send", "1..", "status", status=500)
+    message = post(room.app, "acme", "order-7", one())
+    room.h.advance("2d")
+    assert board.found(message.id).state == "unsure"
 
 
 @pytest.mark.rows("002-T1", "002-T10")

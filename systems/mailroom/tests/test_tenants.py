@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -91,6 +92,19 @@ def _dies(*_: Any) -> None:
     raise SystemExit
 
 
+def test_a_scheduled_mail_waits_for_its_time_and_can_be_cancelled_until_then(room: Room) -> None:
+    later = datetime(2026, 1, 2, 18, tzinfo=UTC)
+    mail = post(room.app, "acme", "later", one(at=later))
+    gone = post(room.app, "acme", "gone", one(at=later))
+    room.h.advance("40h")
+    assert box.cancel(gone.id) == "cancelled"
+    assert room.acs.log.calls == 0
+    room.h.advance("3h")
+    assert board.found(mail.id).state == "sent"
+    assert sum(room.delivered().values()) == 1
+    assert post(room.app, "acme", "later", one(at=later)).existed
+
+
 def test_a_batch_is_posted_whole_or_not_at_all(room: Room) -> None:
     post(room.app, "acme", "order-1", one())
     wanted = [Wanted("order-0", one()), Wanted("order-1", one("bob@demo.example"))]
@@ -147,6 +161,8 @@ def test_keys_of_requests_are_forgotten_after_their_time(room: Room) -> None:
     post(room.app, "acme", "order-7", one())
     room.h.advance("6d")
     assert post(room.app, "acme", "order-7", one()).existed
+    with pytest.raises(Conflict):
+        post(room.app, "acme", "order-7", one("bob@demo.example"))
     room.h.advance("3d")
     assert room.app.object("mailroom.Tenant", "acme").tables()["accepted"] == 0
     assert room.app.object("mailroom.Tenant", "acme").info().alarm is None
@@ -165,6 +181,8 @@ BAD: list[dict[str, Any]] = [
     {"text": "x" * 1_000_001},
     {"from": "me\n@b.example"},
     {"reply_to": "nobody"},
+    {"at": "tomorrow"},
+    {"at": "2026-12-24T18:00:00"},
     {"bcc": "c@d.example"},
 ]
 

@@ -106,6 +106,23 @@ def test_a_new_time_ends_the_attempts_of_the_old_one(h: Harness, t: Twins) -> No
     assert len(t.hooks.ledger.of("delivered")) == 1
 
 
+def test_an_old_fire_that_is_redriven_leaves_the_new_time_alone(h: Harness, t: Twins) -> None:
+    hook = Hook(t)
+    hook.answers(503, 503, 503, 503, 200)
+    made = remind(endpoint=hook.id)
+    h.advance("2h")
+    [fire] = log.failed()
+    book.edit(made.id, Change(at="2026-03-03T09:00"))
+    h.drain()
+
+    log.redrive(fire.job)
+    h.drain()
+
+    assert book.find(made.id).next_fire_at == START + DAY + HOUR
+    h.advance("1d")
+    assert len(t.hooks.ledger.of("delivered")) == 2
+
+
 NO_CHANGES = [
     Change(title="two\nlines"),
     Change(email=None),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from systems.streaks.channels import notify
@@ -48,6 +50,21 @@ def test_a_check_that_hangs_is_killed_when_its_budget_is_over_and_fails_alone(
     assert hung.phase == "waiting"
     assert {login for login, _ in place.states()} == {"user-001", "user-003"}
     assert place.app.batches()[0].progress().done == 1
+
+
+@pytest.mark.rows("000-17", "000-23", "000-61", "000-T10")
+def test_checks_are_taken_oldest_first_until_none_is_left_and_each_once(place: Place) -> None:
+    place.app.limits = replace(place.app.limits, process_slots=1)
+    people = [place.person() for _ in range(4)]
+    wanted = [people[n] for n in (2, 0, 3, 1)]
+
+    # All of them in one moment: the order of the rows decides.
+    check.enqueue_many([(person.id, DAY, place.t.github.url) for person in wanted])
+    place.h.drain()
+
+    asked = [entry.notes["login"] for entry in place.t.github.log.entries]
+    assert asked == [person.login for person in wanted]
+    assert {job.fence for job in place.checks(phase="done")} == {1}
 
 
 @pytest.mark.rows("000-46", "000-47", "000-63", "000-T1", "000-T2")

@@ -190,6 +190,21 @@ def test_what_passes_is_tried_again_after_a_while(place: Place) -> None:
     assert place.received()["telegram", person.telegram_chat] == 1
 
 
+@pytest.mark.rows("000-T11")
+def test_a_check_that_is_still_being_tried_is_not_made_twice(place: Place) -> None:
+    person = place.person()
+    place.t.github.faults.set([{"route": "graphql", "do": "status", "status": 502}])
+
+    place.h.advance("11m")
+    place.change(person, hour=21)
+    place.h.clock.move_to(place.h.now + 3_600_000)
+    choose.enqueue()
+    place.app.queue("streaks").pause()
+    place.h.drain()
+
+    assert len(place.checks()) == 1
+
+
 def test_what_does_not_pass_is_given_up_and_the_next_day_is_a_new_one(place: Place) -> None:
     place.person()
     place.t.github.faults.set([{"route": "graphql", "do": "status", "status": 502}])
@@ -255,6 +270,8 @@ def test_a_channel_that_fails_is_tried_again_and_only_that(place: Place) -> None
     person = place.person()
     place.t.telegram.faults.set([{"route": "bot", "calls": "1..2", "do": "status", "status": 500}])
 
+    place.h.advance("10m 30s")
+    assert place.states() == {("user-001", "discord"): "sent", ("user-001", "telegram"): "promised"}
     place.h.advance("1h")
 
     assert place.received() == {

@@ -72,6 +72,13 @@ def test_the_calendar_has_the_day_of_the_person_whatever_the_zone(hub: GitHub, z
     assert max(found) == TODAY
 
 
+def test_a_day_that_has_begun_elsewhere_is_none_of_the_person(hub: GitHub) -> None:
+    hub.add_token("ghp_far", "ada", zone="Pacific/Kiritimati")
+    hub.contribute("ada", (TODAY + timedelta(days=1)).isoformat(), 9)
+
+    assert max(ask(hub, token="ghp_far")) == TODAY
+
+
 def test_private_contributions_count_for_their_owner(hub: GitHub) -> None:
     hub.contribute("ada", TODAY.isoformat(), 7, private=True)
 

@@ -101,7 +101,8 @@ def test_the_zone_of_the_person_decides_what_today_is(now: str, zone: str, day: 
         ("2026-03-29T00:30:00+00:00", "Europe/Berlin", 2, "2026-03-29T01:00:00+00:00"),
         ("2026-03-29T01:00:00+00:00", "Europe/Berlin", 2, "2026-03-30T00:00:00+00:00"),
         ("2026-03-08T06:00:00+00:00", "America/New_York", 2, "2026-03-08T07:00:00+00:00"),
-        # Half an hour of a leap.
+        # Two hours of a leap, of which it is the second one; and half an hour.
+        ("2026-03-29T00:30:00+00:00", "Antarctica/Troll", 2, "2026-03-29T01:00:00+00:00"),
         ("2026-10-03T12:00:00+00:00", "Australia/Lord_Howe", 2, "2026-10-03T15:30:00+00:00"),
         # An hour that comes twice: the first one, and only that.
         ("2026-10-24T22:00:00+00:00", "Europe/Berlin", 2, "2026-10-25T00:00:00+00:00"),

@@ -14,11 +14,12 @@ import pytest
 from duework import App, Chain, Secret
 from duework.testing import Harness
 from systems.strides import app as strides
-from systems.strides import demo, part, sync
+from systems.strides import part, sync
+from systems.strides.seed import seed
 from systems.strides.settings import Settings
 from systems.twins import Strava, twins
-from tests.conftest import HarnessOn
-from tests.support.postgres import Emptied, Server, server
+from tests.support.harness import HarnessOn
+from tests.support.postgres import Emptied, Server
 
 # Sunday, 1 March 2026, 12:00 UTC.
 NOON = 1_772_366_400_000
@@ -34,7 +35,7 @@ class World:
 
     def connect(self, *athletes: int) -> list[str]:
         """Connect athletes of the twin; their first syncs wait for a worker."""
-        return [demo.seed(self.app, 1, first=athlete)[0] for athlete in athletes]
+        return [seed(self.app, 1, first=athlete)[0] for athlete in athletes]
 
     def finish(self, length: str = "2h") -> None:
         """Let time pass until every sync is over."""
@@ -81,12 +82,6 @@ class World:
     def plenty(self) -> None:
         """Limits that no test reaches."""
         self.strava.set_limits(overall=(100_000, 1_000_000), read=(100_000, 1_000_000))
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    with server(durable=False) as running:
-        yield running
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from systems.strides import demo, part
+from systems.strides import part
+from systems.strides.promises import promises
+from systems.strides.seed import seed
 from systems.strides.tests.conftest import World
 
 
@@ -62,14 +64,18 @@ def test_connect_prints_where_an_athlete_goes(world: World, typed: Any) -> None:
 
 
 def test_what_is_promised_is_what_strava_has(world: World) -> None:
-    sessions = demo.seed(world.app, athletes=2, first=5004)
+    sessions = seed(world.app, athletes=2, first=5004)
     assert len(sessions) == 2
-    assert demo.seed(world.app, athletes=2, first=5004) == []
-    assert [each.state for each in demo.promises(world.app)] == ["active", "active"]
+    assert seed(world.app, athletes=2, first=5004) == []
+    assert [each.state for each in promises(world.app)] == ["active", "active"]
 
     world.finish()
 
-    for promise in demo.promises(world.app):
+    for promise in promises(world.app):
         assert promise.state == "done"
-        assert promise.activities == world.at_strava(promise.athlete)
-        assert promise.races == set(world.races(promise.athlete))
+        listed = world.strava.list_activities(promise.athlete)
+        assert promise.activities == {one["id"] for one in listed}
+        assert promise.counted == len(listed)
+        public = world.strava.list_activities(promise.athlete, private=False)
+        assert promise.races >= {one["id"] for one in public if one["workout"] == 1}
+        assert promise.races < promise.activities

@@ -49,10 +49,10 @@ def test_ten_thousand_activities_and_three_other_athletes_arrive_once_within_one
     assert world.chain(5001).completed == 11
     assert world.strava.log.over_limit() == []
     assert {asked.status for asked in world.asked()} == {200}
-    # The reserve is left alone. What is not in it is used, but for what last pages leave over.
+    # The reserve is left alone. What is not in it is used, but for what is too little for a page.
     quarters = per_quarter(world)
     assert len(quarters) == 2
-    assert 85 <= quarters[NOON // QUARTER] <= 95
+    assert 91 <= quarters[NOON // QUARTER] <= 95
 
 
 @pytest.mark.rows("004-53", "004-T5")
@@ -198,6 +198,43 @@ def test_a_refusal_that_others_caused_keeps_what_the_page_has_and_waits(world: W
     assert len(world.stored(6001)) == 399
     world.finish()
     assert world.stored(6001) == world.at_strava(6001)
+    assert world.strava.log.over_limit() == []
+
+
+def test_calls_that_a_page_did_not_make_are_given_back(world: World) -> None:
+    for athlete in range(6001, 6009):
+        world.strava.add_athlete(athlete, 0)
+        world.connect(athlete)
+
+    world.h.drain()
+
+    # Each asked for its totals, and once for activities: 40 were taken, 16 are used.
+    assert len(world.asked()) == 16
+    assert world.app.pace("strava").used == 16
+
+
+def test_a_refusal_in_the_middle_that_names_no_limits_waits_all_the_same(world: World) -> None:
+    world.strava.add_athlete(6001, 1_000)
+    world.connect(6001)
+    world.faults({"route": "activities", "calls": "2", "do": "status", "status": 429})
+
+    due = world.h.drain()
+
+    assert due == NOON + QUARTER
+    assert [asked.status for asked in world.asked()] == [200, 200, 429]
+    assert len(world.stored(6001)) == 200
+
+
+def test_a_refusal_by_the_overall_limit_of_the_day_waits_for_midnight(world: World) -> None:
+    world.strava.set_limits(overall=(200, 30))
+    world.connect(5004)
+    world.others_use(5004, 30)
+
+    world.h.advance("11h")
+
+    assert len(world.asked()) == 1
+    world.finish()
+    assert world.stored(5004) == world.at_strava(5004)
     assert world.strava.log.over_limit() == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 
@@ -196,6 +197,21 @@ def test_a_token_is_renewed_before_it_ends_and_the_new_refresh_token_works(world
     assert world.row(5004).connected == 1
 
 
+@pytest.mark.rows("004-T15")
+def test_two_who_renew_at_once_get_one_token_by_one_refresh(world: World) -> None:
+    world.connect(5004)
+    stale = world.strava.tokens.grants[5004].access
+    world.strava.expire(5004)
+
+    async def both() -> list[str]:
+        return await asyncio.gather(*(athlete.renew(5004, stale) for _ in range(2)))
+
+    first, second = asyncio.run(both())
+
+    assert first == second == world.strava.tokens.grants[5004].access != stale
+    assert len(world.strava.ledger.of("refresh")) == 1
+
+
 def test_a_renewal_whose_page_fails_afterwards_is_not_lost(world: World) -> None:
     world.connect(5004)
     world.finish()
@@ -274,8 +290,6 @@ def test_the_tokens_of_athletes_are_in_no_table(world: World) -> None:
 
 
 def test_disconnecting_revokes_at_strava_and_leaves_nothing_behind(world: World) -> None:
-    import asyncio
-
     world.connect(5004, 5005)
     world.finish()
 
@@ -287,3 +301,20 @@ def test_disconnecting_revokes_at_strava_and_leaves_nothing_behind(world: World)
         rows = world.app.read(f"select distinct athlete_id as id from strides_{table}")  # noqa: S608 - ours
         assert {row.id for row in rows} == {5005}
     assert [row.id for row in world.app.read("select id from strides_athlete")] == [5005]
+
+
+def test_a_list_that_ends_much_too_early_fails_and_deletes_nothing(world: World) -> None:
+    world.connect(5004)
+    world.finish()
+    before, races = world.stored(5004), world.races(5004)
+    empty = {"route": "activities", "calls": "2..", "do": "status", "status": 200, "body": []}
+    world.faults(empty)
+    world.strava.add_athlete(5004, 1_000)
+
+    sync.start(5004, full=True)
+    world.finish()
+
+    assert world.chain(5004).state == "failed"
+    assert "Strava has shown" in world.row(5004).sync_error
+    assert before <= world.stored(5004)
+    assert set(world.races(5004)) >= set(races)

@@ -143,9 +143,13 @@ class Strava(Twin):
         found.activities[:] = [each for each in found.activities if each.id != id]
         self.pushes.push(athlete, "activity", id, "delete", {})
 
-    def list_activities(self, athlete: int) -> list[int]:
-        """Every activity of an athlete, whoever may see it: what a whole sync should have found."""
-        return [each.id for each in self.athletes[athlete].activities]
+    def list_activities(self, athlete: int, *, private: bool = True) -> list[dict[str, Any]]:
+        """What an athlete has, newest first, in few words: no call of the API, and no limit."""
+        return [
+            {"id": one.id, "start": one.start, "name": one.name, "workout": one.workout}
+            for one in self.athletes[athlete].activities
+            if private or not one.private
+        ]
 
     def connect(self, athlete: int, scope: str = "read,activity:read_all") -> dict[str, Any]:
         """Tokens for an athlete without a browser: what the exchange of a code would answer."""

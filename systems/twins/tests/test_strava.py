@@ -514,3 +514,15 @@ def test_changes_and_revocations_are_pushed_at_most_three_times(
     assert revoked["owner_id"] == 5004
     assert revoked["subscription_id"] == 120475
     assert len(t.hooks.ledger.of("refused")) == 3
+
+
+def test_its_own_list_is_told_without_a_call_of_the_api(t: Twins, http: httpx2.Client) -> None:
+    url = f"{t.strava.url}/_twin/switch/list_activities"
+
+    every = http.post(url, json={"athlete": 5004}).json()["result"]
+    public = http.post(url, json={"athlete": 5004, "private": False}).json()["result"]
+
+    assert [one["id"] for one in every] == [one.id for one in t.strava.athletes[5004].activities]
+    assert 0 < len(public) < len(every) == 400
+    assert http.post(url, json={"athlete": 1}).status_code == 400
+    assert t.strava.log.calls == 0

@@ -16,7 +16,7 @@ select id from duework_batch where key = :key and key is not null
 
 -- name: grow
 -- It has more members from now on; nothing is returned if it is over. The last of those that it had may end
--- at the same time: whoever writes this row first decides, and the other one sees it.
+-- at the same time: the transaction that writes this row first decides, and the other one sees it.
 update duework_batch
 set total = total + :count
 where id = :id and settled is null

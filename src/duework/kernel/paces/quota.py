@@ -10,6 +10,8 @@ from duework.durations import Duration, Moment, milliseconds, moment
 from duework.errors import UsageError
 from duework.kernel.paces.pace import Pace, State, blocked, period, whole
 
+# What a window had before anything was given back.
+_SHORT = 3
 Seen = int | Sequence[int] | Mapping[str, int] | None
 
 
@@ -90,14 +92,19 @@ class Quota(Pace):
 
     def fresh(self) -> State:
         """The state of one that never admitted anything."""
-        # For each window: where it ends, what is used, and the limit that the upstream named.
-        return {"used": 0, "windows": [[0, 0, 0] for _ in self.lengths]}
+        # For each window: where it ends, what is used, the limit and the use that the upstream named,
+        # and since when it counts.
+        return {"used": 0, "windows": [[0, 0, 0, 0, 0] for _ in self.lengths]}
 
     def load(self, stored: State) -> State:
         """A stored state, over what a new one has."""
         state = super().load(stored)
         if len(state["windows"]) != len(self.lengths):
             state["windows"] = self.fresh()["windows"]
+        for window in state["windows"]:
+            if len(window) == _SHORT:
+                # Stored by code that gave nothing back: nor is anything to this window.
+                window += [0, window[0]]
         return state
 
     def most(self, state: State) -> int:
@@ -113,6 +120,7 @@ class Quota(Pace):
             # One that ends far ahead was made before the clock was set back.
             if not now < window[0] <= now + 2 * length:
                 window[:2] = (now // length + 1) * length, 0
+                window[3:] = 0, now
         state["used"] = state["windows"][0][1]
 
     def back(self, state: State, now: int, ahead: int) -> None:
@@ -145,8 +153,24 @@ class Quota(Pace):
         """The end of the window."""
         return int(min(window[0] for window in state["windows"]))
 
+    def _give_back(self, state: State, now: int, taken: int, used: int, at: int) -> bool:
+        """A job that took so much at that time has used so much; whether more is left now."""
+        self.bring_up(state, now)
+        before, unused = min(self._lefts(state)), taken - used
+        for window in state["windows"]:
+            _, count, _, seen, since = window
+            if unused < 0:
+                window[1] = count - unused
+            elif since <= at <= now:
+                # In a window that is over it was lost; and the upstream has counted what it has.
+                window[1] = min(count, max(seen, count - unused))
+        state["used"] = state["windows"][0][1]
+        return min(self._lefts(state)) > before
+
     def apply(self, state: State, now: int, word: str, value: Any) -> bool:
         """Take in what happened."""
+        if word == "spent":
+            return self._give_back(state, now, *value)
         if word != "saw":
             return super().apply(state, now, word, value)
         self.bring_up(state, now)
@@ -155,6 +179,7 @@ class Quota(Pace):
         for window, used, limit, end in report:
             # What is under way has been taken and is not in the upstream's count yet.
             window[1] = max(window[1], used or 0)
+            window[3] = max(window[3], used or 0)
             window[2] = limit or window[2]
             if end is not None and end > now:
                 window[0] = end

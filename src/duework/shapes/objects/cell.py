@@ -15,7 +15,7 @@ from duework.errors import UsageError
 from duework.kernel.engine import Engine
 from duework.kernel.job import NewJob
 from duework.shapes.objects.kind import Kind
-from duework.shapes.objects.store import SMALL, Alarm, Loaded, ObjectChange, Stored
+from duework.shapes.objects.store import SMALL, Alarm, Loaded, ObjectChange, ShapeWrite, Stored
 
 # What an open SQLite connection takes beside its pages, about.
 CONNECTION_BYTES = 150_000
@@ -50,11 +50,12 @@ class Cell:
         # Whether its pages may differ from the stored ones.
         self.wrote = False
         self.jobs: list[NewJob] = []
+        self.writes: list[ShapeWrite] = []
         self.alarm: Alarm | None = None
         self.deleted = False
         self._after = b""
         self._after_stored: Sequence[bytes] = ()
-        self._new: list[NewJob | Alarm] = []
+        self._new: list[NewJob | Alarm | ShapeWrite] = []
         self._going = False
 
     @property
@@ -84,6 +85,8 @@ class Cell:
         for each in self._new:
             if isinstance(each, Alarm):
                 self.alarm = each
+            elif isinstance(each, ShapeWrite):
+                self.writes.append(each)
             else:
                 self.jobs.append(each)
         self.deleted = self._going
@@ -101,7 +104,13 @@ class Cell:
         base = self.base
         if self.deleted:
             return ObjectChange(
-                self.kind.name, self.key, base, jobs=self.jobs, delete=True, holder=holder
+                self.kind.name,
+                self.key,
+                base,
+                jobs=self.jobs,
+                writes=self.writes,
+                delete=True,
+                holder=holder,
             )
         pages = None
         count = len(base.pages) // PAGE
@@ -112,7 +121,7 @@ class Cell:
             count = len(after) // PAGE
             self._after = after
             self._after_stored = _merged(base.stored, pages, count)
-        if not pages and not self.jobs and self.alarm is None:
+        if not (pages or self.jobs or self.writes) and self.alarm is None:
             self.wrote = False
             return None
         return ObjectChange(
@@ -122,6 +131,7 @@ class Cell:
             count,
             pages,
             jobs=self.jobs,
+            writes=self.writes,
             alarm=self.alarm,
             holder=holder,
         )
@@ -142,7 +152,7 @@ class Cell:
         if self.wrote:
             pages, stored = self._after, self._after_stored
         self.base = Loaded(answer.id, answer.version, answer.alarm, pages, stored)
-        self.wrote, self.jobs, self.alarm = False, [], None
+        self.wrote, self.jobs, self.writes, self.alarm = False, [], [], None
         self._after, self._after_stored = b"", ()
 
     # --- what an instance asks for
@@ -168,6 +178,19 @@ class Cell:
     def enqueue(self, task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         now = self._engine.clock.now()
         self._new.append(task.using()._new_job(args, kwargs, now))  # noqa: SLF001 - ours
+
+    def submit(self, outbox: Any, message: Any) -> None:
+        now = self._engine.clock.now()
+        self._new.append(ShapeWrite("message", outbox.using()._new(message, now)))  # noqa: SLF001 - ours
+
+    def start(self, chain: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        now = self._engine.clock.now()
+        new = chain.using()._new_chain(args, kwargs, now)  # noqa: SLF001 - ours
+        self._new.append(ShapeWrite("chain", new))
+
+    def schedule(self, task: Any, options: dict[str, Any]) -> None:
+        new = task.declared_by.new_schedule(task, options, self._engine.clock.now())
+        self._new.append(ShapeWrite("schedule", new))
 
     def delete(self) -> None:
         self._going = True

@@ -82,6 +82,18 @@ class DurableObject:
         """Enqueue a task, or `task.using(…)`, with this call's commit or not at all."""
         self._side.enqueue(task, args, kwargs)
 
+    def submit(self, outbox: Any, message: Any, /) -> None:
+        """Queue a message of an outbox, or of `outbox.using(…)`, with this call's commit."""
+        self._side.submit(outbox, message)
+
+    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> None:
+        """Start a chain, or `chain.using(…)`, with this call's commit or not at all."""
+        self._side.start(chain, args, kwargs)
+
+    def schedule(self, task: Any, /, **options: Any) -> None:
+        """Make or change a schedule with this call's commit; options as `app.schedule`."""
+        self._side.schedule(task, options)
+
     def publish(self, event: str, /, payload: Any = None) -> None:  # noqa: ARG002 - of a later step
         """Publish an event with this call's commit. There are no events yet."""
         raise UsageError("there are no events to publish yet: use self.enqueue(task, …)")

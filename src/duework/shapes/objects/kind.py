@@ -10,6 +10,9 @@ from typing import Any
 from duework.errors import UsageError
 from duework.kernel.tasks import Definition, check_name
 
+# What a class may define anew of what every object has.
+_THEIRS = frozenset({"open", "alarm"})
+
 
 @dataclass(eq=False, slots=True)
 class Kind:
@@ -47,7 +50,11 @@ def kind_of(base: type, of: type, name: str, reserved: frozenset[str]) -> Kind:
     methods: dict[str, Callable[..., Any]] = {}
     for each in dir(of):
         value = inspect.getattr_static(of, each)
-        if each.startswith("_") or hasattr(base, each) or not inspect.isfunction(value):
+        if each.startswith("_") or not inspect.isfunction(value):
+            continue
+        if hasattr(base, each):
+            if each not in _THEIRS and value is not inspect.getattr_static(base, each):
+                raise UsageError(f"{name}.{each}: that is a verb of every object; choose another")
             continue
         if each in reserved:
             raise UsageError(f"{name}.{each}: that name is the handle's own; choose another")

@@ -46,6 +46,13 @@ class Alarm(msgspec.Struct, frozen=True):
     payload: str = "{}"
 
 
+class ShapeWrite(msgspec.Struct, frozen=True):
+    """What a shape is to write of its own in the commit: a chain, a schedule, a message."""
+
+    name: str
+    item: Any
+
+
 class ObjectChange(msgspec.Struct, frozen=True):
     """What calls of one object made of it."""
 
@@ -56,6 +63,7 @@ class ObjectChange(msgspec.Struct, frozen=True):
     count: int = 0
     pages: Sequence[tuple[int, bytes]] | None = None
     jobs: Sequence[NewJob] = ()
+    writes: Sequence[ShapeWrite] = ()
     alarm: Alarm | None = None
     delete: bool = False
     # The holder of the lease under which it was made, if there was one.
@@ -111,6 +119,9 @@ def commit(tx: Tx, changes: Sequence[ObjectChange], engine: Engine) -> list[Stor
     set_to = _set_alarms(tx, [(ids[p], changes[p]) for p in won], alarms, engine, now)
     if jobs := [job for place in won for job in changes[place].jobs]:
         engine.enqueue(tx, jobs)
+    for place in won:
+        for each in changes[place].writes:
+            engine.registry.writes[each.name].verb(tx, [each.item])
     for place in won:
         change, identifier = changes[place], ids[place]
         version = 0 if change.delete else change.base.version + 1

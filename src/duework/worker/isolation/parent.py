@@ -2,8 +2,7 @@
 
 The child is forked from a server that has the program imported already. It knows no database: what its
 `Run` is asked goes to the parent over a pipe, and its effects travel in the result frame. Success is
-that frame and nothing else; an exit code of 0 without one is a crash. A budget is a limit, not a
-sandbox.
+that frame alone; an exit code of 0 without one is a crash. A budget is a limit, not a sandbox.
 """
 
 from __future__ import annotations
@@ -245,6 +244,7 @@ def _ending(frame: Mapping[str, Any], attempt: RunningAttempt, host: Host, worke
         for gate in attempt.task.gates:
             if gate.name == name:
                 gate.pace.report(word, value)
+    attempt.run._spent.update(frame.get("spent", {}))  # noqa: SLF001 - ours
     effects: list[Effect] = []
     for each in frame["effects"]:
         if each["kind"] == "write":
@@ -304,6 +304,9 @@ class _Pipe:
     def secret(self, name: str) -> str:
         value: str = self._parent.ask("secret", name=name)["value"]
         return value
+
+    def object(self, of: Any, key: str) -> Any:  # noqa: ARG002 - whichever it is
+        raise NeedsWorker("objects are called where the database is: run.enqueue a task for that")
 
     def resource(self, resource: Any) -> Any:
         return self.resources.get(resource)
@@ -414,6 +417,7 @@ def _frame(ending: Ending) -> dict[str, Any]:
         "error": ending.error,
         "effects": effects,
         "report": None if ending.report is None else [ending.report.word, ending.report.value],
+        "spent": {name: used for name, _, used, _ in ending.spent},
     }
 
 
