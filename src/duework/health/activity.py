@@ -109,7 +109,8 @@ def totals(tx: Tx) -> list[TaskTotals]:
 
 def _counted(numbers: Sequence[int]) -> Counted:
     plain = [int(number) for number in numbers]
-    return Counted(*plain[:7], tuple(plain[7:]))
+    started, done, failed, cancelled, retried, lag, most, *lags = plain
+    return Counted(started, done, failed, cancelled, retried, lag, most, tuple(lags))
 
 
 def summed(counted: Sequence[Counted]) -> Counted:
