@@ -43,9 +43,9 @@ def _begun_all_the_same() -> Iterator[None]:
     """Its answer stays, and its lease was held before the commit."""
     after_claim = Rounds._after_claim
 
-    def too_soon(self: Rounds, tx: Tx, taken: Claim) -> None:
+    def too_soon(self: Rounds, tx: Tx, taken: Claim, now: int) -> None:
         self.hold_leases(taken.jobs)
-        after_claim(self, tx, taken)
+        after_claim(self, tx, taken, now)
 
     with (
         mock.patch.object(AttachedRequests, "undo"),

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from duework.clock import SystemClock
 from duework.db import migrate
 from duework.db.urls import missing, open_database, redacted
-from duework.errors import Conflict, NotFound, SchemaMismatch
+from duework.errors import Conflict, NotFound, SchemaMismatch, UsageError
+from duework.health.activity import RANGES, Activity, Range, TaskTotals, activity, totals
 from duework.health.checkup import Check, checkup
 from duework.health.needs import Need, needs
 from duework.health.status import Status, status
@@ -139,6 +140,19 @@ class Admin:
         around = self._around()
         with self._app.engine.database.reading() as tx:
             return needs(tx, around)
+
+    def activity(self, over: Range = "1h") -> Activity:
+        """What workers did in the last hour, 6h, 24h or 7d, and what falls due next; from counters."""
+        if over not in RANGES:
+            raise UsageError(f"a range is one of {', '.join(RANGES)}: not {over!r:.50}")
+        now = self._app.now()
+        with self._app.engine.database.reading() as tx:
+            return activity(tx, now=now, over=over)
+
+    def totals(self) -> list[TaskTotals]:
+        """What workers did with each task since the database was made; from counters."""
+        with self._app.engine.database.reading() as tx:
+            return totals(tx)
 
     def _around(self) -> Around:
         engine = self._app.engine

@@ -26,7 +26,7 @@ SQL = sorted(SRC.rglob("*.sql"))
 # app ← cli, web, observe, testing; what departs from it is in EXCEPTIONS, with its reason.
 GROUND = "errors clock ids durations codec"
 DB = f"{GROUND} db db/writer"
-KERNEL = f"{DB} kernel kernel/paces kernel/batches kernel/surroundings"
+KERNEL = f"{DB} kernel kernel/paces kernel/batches kernel/surroundings kernel/minutes"
 PUBLIC = "averbs changes handles task config face people part verbs admin app"
 MAY_IMPORT = {
     "errors": "",
@@ -41,13 +41,14 @@ MAY_IMPORT = {
     "kernel": KERNEL,
     "kernel/paces": f"{GROUND} db kernel",
     "kernel/batches": f"{GROUND} db kernel",
+    "kernel/minutes": f"{GROUND} db kernel",
     "kernel/surroundings": GROUND,
     "worker": f"{KERNEL} worker/pools worker/isolation worker/wake",
     "worker/pools": "clock worker",
     "worker/isolation": f"{GROUND} db kernel kernel/surroundings worker",
     "worker/wake": "errors clock db db/sqlite db/postgres kernel worker",
     "worker/handoff": f"{KERNEL} worker worker/wake",
-    "health": f"{DB} db/sqlite kernel kernel/paces kernel/batches",
+    "health": f"{DB} db/sqlite kernel kernel/paces kernel/batches kernel/minutes",
     "shapes": KERNEL,
     # Each folder of shapes/ is a room of its own: no shape imports another one.
     "shapes/*": f"{KERNEL} shapes averbs",

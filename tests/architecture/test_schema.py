@@ -40,6 +40,7 @@ CHECKSUMS = {
     "sqlite/0013_batch_members": "476f22aa42a81d72cf3b90602691843a",
     "sqlite/0014_message_lanes": "be606f3e952c91e4b0079337aa21e1fe",
     "sqlite/0015_views": "5084b9f750be02183df3d229d972b9d2",
+    "sqlite/0016_minutes": "7cfec07fc4384e2afad2c683c3f536b3",
     "postgres/0001_kernel": "3bab509ba9dfaedcb06a3fa808043bb4",
     "postgres/0002_chains": "f6289d44eb56ed15807eb7345af67101",
     "postgres/0003_batches": "7f71379be2de1a778e05055d7faed019",
@@ -55,6 +56,7 @@ CHECKSUMS = {
     "postgres/0013_batch_members": "476f22aa42a81d72cf3b90602691843a",
     "postgres/0014_message_lanes": "be606f3e952c91e4b0079337aa21e1fe",
     "postgres/0015_views": "5084b9f750be02183df3d229d972b9d2",
+    "postgres/0016_minutes": "e3708c9ad784d203a920f47987ae2087",
 }
 
 

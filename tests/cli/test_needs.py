@@ -132,6 +132,29 @@ def test_the_oldest_job_that_is_late_is_named_with_its_reason(harness: Harness, 
     assert need.command == f"duework jobs why {job.id}"
 
 
+def test_a_task_that_the_app_does_not_know_is_told_where_others_are_known(
+    harness: Harness, emptied: str, look: Look
+) -> None:
+    stranger = App(emptied, clock=harness.clock)
+
+    @stranger.task(queue="far")
+    async def elsewhere() -> None: ...
+
+    for delay in ("0s", "1h"):
+        elsewhere.using(delay=delay).enqueue()
+    stranger.close()
+    wait(harness, 60)
+
+    [need] = harness.app.needs()
+
+    assert (need.kind, need.tone, need.task, need.count) == ("unknown task", "bad", "elsewhere", 2)
+    assert need.sentence.startswith("2 of elsewhere wait, and this App does not know the task")
+    assert need.command == "duework jobs list --task elsewhere"
+    none = App(emptied, clock=harness.clock)
+    assert [each.kind for each in none.needs()] == ["no worker"], "one without tasks cannot tell"
+    none.close()
+
+
 def test_what_waits_for_its_pace_needs_nobody(harness: Harness, look: Look) -> None:
     enqueue(harness.app, "paced")
     enqueue(harness.app, "paced")

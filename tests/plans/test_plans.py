@@ -120,6 +120,8 @@ ONE: dict[str, dict[str, Any]] = {
     "ahead": {"lane": UNKNOWN, "due": ROWS, "id": ROWS, "bound": 1000},
     "ready": {"lanes": [KNOWN, UNKNOWN], "now": START, "bound": 1000},
     "failed": {"wanted": 1000},
+    "due_later": {"lanes": [KNOWN, LATER], "now": START, "step": 60_000, "until": START + 10**9}
+    | {"bound": 1000},
     "settle_alike": {"ids": [1, 2, 3], "fence": 1, "worker": ME, "batch": BATCH}
     | {"due": START, "result": "null", "settled": START},
 }
@@ -163,6 +165,7 @@ READ = [
 ]
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
 READ += ["batch.failed_members", "batch.open_members", "job", "behind", "ahead", "ready", "failed"]
+READ += ["due_later"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

@@ -1,4 +1,4 @@
-"""What needs somebody: the same list wherever it is shown, the most urgent first.
+"""What needs somebody: one list for pages, `/health`, `duework status` and Python, the most urgent first.
 
 It is made from rows and counters with bounds, so a look costs the same however many jobs wait or have
 failed. What waits for a pace, as planned, needs nobody. Since when a queue is paused no row tells; how
@@ -17,13 +17,24 @@ from duework.db.database import Tx
 from duework.db.queries import load
 from duework.health.why import LATE_MS, Around, absent, not_writable, why
 from duework.health.words import MINUTE, count, first_line, length
+from duework.kernel.engine import OWN_TASKS
 from duework.kernel.job import OWN_QUEUE, POISON, LaneName
 from duework.kernel.lanes import JOBS
 from duework.kernel.processes import Process
 
 NEEDS = load("duework.health", "needs")
 
-Kind = Literal["not writable", "no worker", "late", "failing", "paused", "poison", "unsure"]
+Kind = Literal[
+    "not writable",
+    "no worker",
+    "unknown task",
+    "late",
+    "failing",
+    "paused",
+    "poison",
+    "unsure",
+]
+Tone = Literal["bad", "warn", "unsure"]
 
 # So many rows are counted, or looked at, for one need.
 BOUND = 1000
@@ -46,6 +57,16 @@ class Need:
     oldest: int | None = None
     # What to type next.
     command: str = ""
+    # What it is about, where that is one.
+    task: str = ""
+    queue: str = ""
+
+    @property
+    def tone(self) -> Tone:
+        """`bad` if nothing happens by itself."""
+        if self.kind == "unsure":
+            return "unsure"
+        return "warn" if self.kind in {"late", "paused"} else "bad"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +87,13 @@ def needs(tx: Tx, around: Around) -> list[Need]:
 def _found(tx: Tx, around: Around) -> Iterator[Need]:
     if around.broken is not None:
         yield Need("not writable", not_writable(around.broken), command="duework db check")
-    ready = _ready(tx, around.now)
-    flowing = [head for head in ready if head.due <= around.now]
+    lanes = _lanes(tx)
+    unknown = _strangers(lanes, around)
+    ready = [head for head in lanes if head.since <= around.now]
+    flowing = [head for head in ready if head.due <= around.now and head not in unknown]
     without = list(_no_worker(tx, flowing, around))
     yield from without
+    yield from _unknown(tx, unknown)
     if not without:
         yield from _late(tx, "late", flowing, LATE_MS, around)
     failed = tx.query(NEEDS.failed, {"wanted": BOUND})
@@ -80,14 +104,35 @@ def _found(tx: Tx, around: Around) -> Iterator[Need]:
     yield from _unsure(tx)
 
 
-def _ready(tx: Tx, now: int) -> list[_Head]:
-    """Lanes with jobs that are ready, the oldest first; those of the engine's own need nobody."""
+def _lanes(tx: Tx) -> list[_Head]:
+    """Lanes with jobs that wait, the oldest first; those of the engine's own need nobody."""
     found = []
     for number, queue, task, priority, tier, share, alone, due, head, _ in tx.query(JOBS.lanes, {}):
-        if head is not None and head <= now and queue != OWN_QUEUE:
+        if head is not None and queue != OWN_QUEUE:
             name = LaneName(queue, task, priority, tier, share, alone)
             found.append(_Head(number, name, due, head))
     return sorted(found, key=lambda each: (each.since, each.lane))
+
+
+def _strangers(lanes: Sequence[_Head], around: Around) -> list[_Head]:
+    """Lanes of tasks that the App which asks does not know; one that knows none cannot tell."""
+    known = around.registry.names()
+    if all(name.startswith(OWN_TASKS) for name in known):
+        return []
+    return [head for head in lanes if head.name.task not in known]
+
+
+def _unknown(tx: Tx, strangers: Sequence[_Head]) -> Iterator[Need]:
+    for task in dict.fromkeys(head.name.task for head in strangers):
+        heads = [head for head in strangers if head.name.task == task]
+        waiting = _count(tx, heads, FOREVER)
+        what = "waits" if waiting == 1 else "wait"
+        text = (
+            f"{count(waiting, BOUND)} of {task} {what}, and this App does not know the task: was it"
+            " renamed, or is its module not imported? A worker that knows it may run elsewhere"
+        )
+        command = f"duework jobs list --task {task}"
+        yield Need("unknown task", text, waiting, heads[0].since, command, task)
 
 
 def _no_worker(tx: Tx, flowing: Sequence[_Head], around: Around) -> Iterator[Need]:
@@ -120,7 +165,8 @@ def _late(
     command = f"duework jobs why {job}"
     if kind == "paused":
         command = f"duework queues resume '{reason.queue or first.name.queue}'"
-    yield Need(kind, text, ready, first.since, command)
+    queue = reason.queue or first.name.queue
+    yield Need(kind, text, ready, first.since, command, first.name.task, queue)
 
 
 def _moved(head: _Head) -> int:
@@ -147,7 +193,7 @@ def _failing(rows: Sequence[tuple[Any, ...]]) -> Iterator[Need]:
         number = count(len(times), BOUND)
         text = f"{number} of {task} failed and {_are(times)} not tried again: {error}"
         command = f"duework failed list --task {task}"
-        yield Need("failing", text, len(times), min(times), command)
+        yield Need("failing", text, len(times), min(times), command, task)
 
 
 def _are(found: Sequence[object]) -> str:

@@ -37,3 +37,12 @@ select n.outbox,
         order by o.id limit 1)
 from n
 where n.outbox is not null
+
+-- name: due_later
+-- How many of these lanes' jobs fall due in each of the slots of `step` milliseconds from now on.
+select slot, count(*) from (
+    select (due - :now) / :step as slot from duework_job
+    where lane in (select value from json_each(:lanes)) and state = 'open' and worker is null
+      and due > :now and due < :until
+    order by lane, due limit :bound) later
+group by slot

@@ -12,9 +12,12 @@ from typing import Any
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
+from duework.kernel.job import OWN_QUEUE
 from duework.kernel.lanes import JOBS
 from duework.kernel.processes import Process, Verdict, verdict
 
+# Where nothing of a task runs although a job could have started so long ago, it is stuck.
+STUCK_MS = 60_000
 # No count goes beyond this; a count that reaches it means "at least".
 BOUND = 100_000
 
@@ -59,6 +62,21 @@ class Status:
     failed: int
     workers: tuple[WorkerStatus, ...]
     paused: tuple[str, ...]
+
+
+def ours(seen: Status) -> list[TaskStatus]:
+    """The lines of users' own tasks."""
+    return [line for line in seen.tasks if line.queue != OWN_QUEUE]
+
+
+def stuck(seen: Status) -> list[TaskStatus]:
+    """Tasks of which nothing runs although a job could have started long ago."""
+    return [line for line in ours(seen) if (line.lag or 0) > STUCK_MS and _is_free(line)]
+
+
+def _is_free(line: TaskStatus) -> bool:
+    """Whether nothing of it runs, and nobody and nothing holds it back."""
+    return not line.running and not line.paused and line.held_until is None
 
 
 def status(tx: Tx, *, now: int, near: bool, known: Callable[[str], bool] | None) -> Status:

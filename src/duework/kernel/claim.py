@@ -385,9 +385,10 @@ def _expired(job: Claimed, want: ClaimRequest) -> Ending:
     """Cancelled; or failed, if it has failed before and waited for its retry."""
     lease = (job.id, job.fence, want.worker)
     if not job.failures:
-        return watched(Ending(*lease, "cancelled", error=EXPIRED))
+        return watched(Ending(*lease, "cancelled", error=EXPIRED, lane=job.lane))
     keep, why = want.keep_failed(job.task), EXPIRED_AFTER_FAILING
-    return watched(Ending(*lease, "failed", error=why, keep=keep, untried=True))
+    failed = Ending(*lease, "failed", error=why, keep=keep, untried=True, lane=job.lane)
+    return watched(failed)
 
 
 def _next_due(

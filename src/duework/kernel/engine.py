@@ -24,6 +24,7 @@ from duework.kernel.clock_watch import ClockWatch, Reading, reading
 from duework.kernel.facts import ClockStepped, Fact
 from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewBatch, NewJob, NewMembers
 from duework.kernel.lanes import Lanes
+from duework.kernel.minutes.counters import Minutes
 from duework.kernel.paces import admission
 from duework.kernel.paces.admission import AddressedReport, Change
 from duework.kernel.pruning import Pruning
@@ -94,6 +95,8 @@ class Engine:
         self.clock_watch = ClockWatch(self.clock, self._ask_server, self._clock_stepped)
         self.lanes = Lanes()
         self.pruning = Pruning()
+        self.minutes = Minutes(self.lanes)
+        self.writer.before_commit = self.minutes.write
         self.ids = Ids(self.clock.now)
         self.writer.before_second_run = self._draw_elsewhere
         self.chance: Callable[[], float] = random.random

@@ -252,6 +252,8 @@ class Ending(msgspec.Struct, frozen=True):
     watched: bool = False
     # The batch that counts it, as the claim said.
     batch: int | None = None
+    # The lane that it was claimed from, where that is known; for counters.
+    lane: int = 0
     # Set by settle: more than the row was touched, and something may be claimable now.
     linked: bool = False
     # What its paces are to apply, in the settle's transaction: a word, and for how long if they

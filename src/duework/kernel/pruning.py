@@ -16,6 +16,7 @@ from duework.db.database import Tx
 from duework.kernel import jobs
 from duework.kernel.job import Ending
 from duework.kernel.lanes import JOBS
+from duework.kernel.minutes.counters import forget
 from duework.kernel.paces import admission
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def prune_round(engine: Engine, chunks: int) -> int:
     def chunk(tx: Tx, items: list[None]) -> Sequence[int]:
         now = engine.clock.now()
         quiet = admission.forget(tx, now=now, chunk=jobs.CHUNK)
-        return [max(quiet, jobs.prune(tx, now=now)) for _ in items]
+        old = forget(tx, now=now, chunk=jobs.CHUNK)
+        return [max(quiet, old, jobs.prune(tx, now=now)) for _ in items]
 
     for done in range(1, chunks + 1):
         if engine.writer.call(chunk, [None], patience=None)[0] < jobs.CHUNK:

@@ -56,6 +56,7 @@ def recover(
             alone=gone and lanes.name(tx, lane).alone == ALONE and known[worker] == again,
             repeated=again,
             immortal=immortal(task),
+            lane=lane,
         )
         # A caller that cancelled it gets that outcome, also when the job was only lost.
         endings[identifier] = watched(lost)

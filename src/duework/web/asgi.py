@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount
 
 from duework.errors import UsageError
-from duework.web import acts, pages
+from duework.web import acts, metrics, overview, pages
 from duework.web.live.route import PATH, live_route
 from duework.web.parts.table import part_routes
 from duework.web.rendering import renderer
@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 # Address, what answers, the scope that it needs, and how it is asked.
 TABLE: tuple[tuple[str, Handler, str, str], ...] = (
-    ("/health", pages.health, OPEN, "GET"),
+    ("/health", overview.health, OPEN, "GET"),
     ("/static/{name}", pages.static, OPEN, "GET"),
     ("/login", acts.login_page, OPEN, "GET"),
     ("/login", acts.login, OPEN, "POST"),
     ("/logout", acts.logout, "read", "POST"),
     ("/theme", acts.theme, "read", "POST"),
-    ("/", pages.overview, "read", "GET"),
+    ("/", overview.overview, "read", "GET"),
+    ("/metrics", metrics.metrics, "read", "GET"),
     ("/menu", pages.menu, "read", "GET"),
     ("/jobs", pages.jobs, "read", "GET"),
     ("/jobs/retry", acts.retry, "operate", "POST"),

@@ -60,6 +60,44 @@ def swatch(cls: str) -> str:
     return f'<svg aria-hidden="true"><rect width="10" height="10" rx="2" class="{cls}"/></svg>'
 
 
+def paths(x: float, y: float, w: float, h: float, body: Iterable[str]) -> str:
+    """A stretched box for lines and areas: 1000 units wide, `h` units high."""
+    box = f'viewBox="0 0 1000 {px(h)}" preserveAspectRatio="none"'
+    where = f'x="{pct(x)}" y="{px(y)}" width="{pct(w)}" height="{px(h)}"'
+    return f"<svg {where} {box}>{''.join(body)}</svg>"
+
+
+def area(values: Sequence[float], h: float, top: float, fill: str, stroke: str) -> str:
+    step = 1000 / max(1, len(values) - 1)
+    places = [f"{px(n * step)},{px(h - min(1.0, v / top) * h)}" for n, v in enumerate(values)]
+    points = " ".join(places)
+    filled = f'<polygon points="0,{px(h)} {points} 1000,{px(h)}" class="{fill}"/>'
+    return f'{filled}<polyline points="{points}" class="ln {stroke}"/>'
+
+
+def nice(value: float) -> float:
+    """The next round number: the top of a scale."""
+    if value <= 0:
+        return 1
+    scale = 1.0
+    while scale * 10 <= value:
+        scale *= 10
+    while scale > value:
+        scale /= 10
+    return next(scale * m for m in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if scale * m >= value)
+
+
+def spark(values: Sequence[float], cls: str = "run", w: int = 72, h: int = 20) -> str:
+    """A sparkline: decoration beside a number that says the same, so hidden from screen readers."""
+    top, step = max(*values, 1), w / max(1, len(values) - 1)
+    places = [f"{px(i * step)},{px(h - 1.5 - v / top * (h - 3))}" for i, v in enumerate(values)]
+    points = " ".join(places)
+    size = f'width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
+    filled = f'<polygon points="0,{h} {points} {w},{h}" class="f-{cls}-bg"/>'
+    line = f'<polyline points="{points}" class="ln l-{cls}"/>'
+    return f'<svg class="spark" {size} aria-hidden="true">{filled}{line}</svg>'
+
+
 # --- time on a row: attempts, steps, fires
 
 

@@ -1,4 +1,4 @@
-"""What people look at: the overview, jobs, one job. Each reads a bounded number of rows."""
+"""What people look at: jobs, one job, the menu. Each reads a bounded number of rows."""
 
 from __future__ import annotations
 
@@ -8,29 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from duework.clock import FOREVER
-from duework.errors import DatabaseError, NotFound
+from duework.errors import NotFound
 from duework.handles import Job
-from duework.health import attention
-from duework.health.status import Status
 from duework.kernel.engine import OWN_TASKS
 from duework.kernel.job import OWN_QUEUE
 from duework.web.filters import dur
+from duework.web.overview import sums
 from duework.web.rendering import first_line, static_files
 from duework.web.timeline import timeline
-from duework.web.visits import Visit
+from duework.web.visits import SOON, Visit
 
 PAGE = 50
-# How often a page is looked at again that shows how long something runs or has waited, in seconds.
-SOON = 5.0
-# The same for one that shows that something waits.
-LATER = 300.0
-NEEDS = 8
-LINES = 200
 LONGEST = 300
 PHASES = ("running", "ready", "waiting", "failed", "done", "cancelled")
 FILTERS = ("task", "queue", "key")
@@ -48,46 +40,6 @@ class Reason:
     tone: str = ""
     until: int | None = None
     job: int | None = None
-
-
-def overview(visit: Visit) -> Response:
-    """Is everything fine, what is stuck, and what can be done about it."""
-    status = visit.app.status()
-    found, lines = attention.needs(status), attention.ours(status)
-    lags = [line.lag for line in lines if line.lag is not None and not line.paused]
-    if lags or any(line.running for line in lines):
-        visit.again = SOON
-    elif any(line.waiting for line in lines):
-        # Falls due without a commit if there is no worker.
-        visit.again = LATER
-    lines.sort(key=lambda line: (-(line.lag or 0), -line.ready, line.queue, line.task))
-    return visit.render(
-        *(visit, "overview.html"),
-        live=visit.live(),
-        needs=found[:NEEDS],
-        hidden_needs=max(0, len(found) - NEEDS),
-        asks=len(attention.asking(found)),
-        stuck=bool(attention.stuck(status)),
-        bare=not lines and not status.failed and not status.paused,
-        lines=lines[:LINES],
-        hidden_lines=max(0, len(lines) - LINES),
-        oldest=max(lags, default=None),
-        late=max(lags, default=0) > attention.LATE_MS,
-        late_ms=attention.LATE_MS,
-        paused=status.paused,
-        failed=status.failed,
-        alive=sum(worker.seen in {"alive", "elsewhere"} for worker in status.workers),
-        **_sums(status),
-    )
-
-
-def _sums(status: Status) -> dict[str, int]:
-    lines = attention.ours(status)
-    return {
-        "ready": sum(line.ready for line in lines),
-        "waiting": sum(line.waiting for line in lines),
-        "running": sum(line.running for line in lines),
-    }
 
 
 def jobs(visit: Visit) -> Response:
@@ -108,7 +60,7 @@ def jobs(visit: Visit) -> Response:
     own = any(wanted.values())
     shown = [job for job in page if own or job.queue != OWN_QUEUE or job.phase == "failed"]
     status = visit.app.status()
-    counts = {**_sums(status), "failed": status.failed}
+    counts = {**sums(status), "failed": status.failed}
 
     def url(**more: str) -> str:
         query = urlencode({k: v for k, v in {"phase": phase, **wanted, **more}.items() if v})
@@ -257,19 +209,3 @@ def static(visit: Visit) -> Response:
         raise NotFound("There is no such file.") from None
     kept = {"cache-control": "public, max-age=31536000, immutable"}
     return Response(body, media_type=kind, headers=kept)
-
-
-def health(visit: Visit) -> Response:
-    """Whether work gets done: 503 if it is stuck although this process is up. Details need a token."""
-    try:
-        status = visit.app.status()
-    except DatabaseError:
-        return JSONResponse({"status": "unavailable"}, 503)
-    stuck = attention.stuck(status)
-    answer: dict[str, Any] = {"status": "stuck" if stuck else "ok"}
-    if visit.who is not None:
-        answer["now"] = status.now
-        answer["failed"] = status.failed
-        answer["stuck"] = [[line.queue, line.task] for line in stuck]
-        answer["needs"] = msgspec.to_builtins(attention.needs(status))
-    return JSONResponse(answer, 503 if stuck else 200)

@@ -15,7 +15,8 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, Response
 
 from duework.clock import FOREVER
-from duework.web import filters
+from duework.errors import DatabaseError
+from duework.web import charts, filters
 from duework.web.json_text import pieces
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def environment() -> Environment:
         rest_of=lambda text: text[len(first_line(text)) :],
         json_pieces=pieces,
         nav=NAV,
+        rate=filters.rate,
+        swatch=lambda cls: Markup(charts.swatch(cls)),  # noqa: S704 - a class of ours
     )
     return made
 
@@ -137,7 +140,18 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
         "static": lambda name: f"{base}/static/{served[name]}",
         "jobs_url": jobs_url,
         "t": lambda ms: time_tag(ms, visit, now),
+        "needing": lambda: _needing(app, visit),
     }
+
+
+def _needing(app: App, visit: Visit | Visitor) -> int:
+    """How many things need somebody, for the side bar; none on a page that says why nothing can be read."""
+    if visit.who is None:
+        return 0
+    try:
+        return len(app.needs())
+    except DatabaseError:
+        return 0
 
 
 def systems(parts: Sequence[Part], here: str) -> list[dict[str, Any]]:

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from duework.part import Part
 
 OPEN = ""
+# How often a page is looked at again that shows how long something runs or has waited, in seconds.
+SOON = 5.0
+# The same for one that shows that something waits.
+LATER = 300.0
 # What a page for the people of a part needs: a session of that part, and no token.
 PERSON = "person"
 BODY = 64 * 1024

@@ -152,6 +152,8 @@ class Rounds:
         now = engine.clock_watch.checked_now_within(tx)
         take_over = not self._takeover_pause.ends_in()
         settled = settle(tx, round_.endings, now=now, lanes=engine.lanes, react=engine.react)
+        if round_.endings:
+            engine.minutes.ended(tx, settled, now)
         if engine.pruning.bring_forward(tx, settled, now):
             engine.ring_after(tx)
         if round_.uncharged:
@@ -195,7 +197,10 @@ class Rounds:
         if not taken.jobs:
             # Perhaps another worker was quicker: which one, and how to see it die, is known only now.
             signals = _signals(tx, self._process.id, leases=False)
-        self._after_claim(tx, taken)
+        late = [ending for _, ending in taken.expired]
+        if recovered or late:
+            engine.minutes.written_off(tx, [*recovered, *late], now)
+        self._after_claim(tx, taken, now)
         return RoundResult(settled, taken, recovered, signals.cancels, signals.workers)
 
     def _behind(self) -> bool:
@@ -216,7 +221,7 @@ class Rounds:
         claims: list[Claim] = []
         for want in wanted:
             taken = self._grab_made(tx, want, now) or self._grab_any(tx, want, now)
-            self._after_claim(tx, taken)
+            self._after_claim(tx, taken, now)
             claims.append(taken)
         return claims
 
@@ -234,11 +239,12 @@ class Rounds:
         reports = self._reports(tx, ())
         return claim(tx, want, now=now, lanes=lanes, react=react, reports=reports, along=True)
 
-    def _after_claim(self, tx: Tx, taken: Claim) -> None:
+    def _after_claim(self, tx: Tx, taken: Claim, now: int) -> None:
         if taken.earlier:
             self._engine.ring_after(tx)
         if not taken.jobs:
             return
+        self._engine.minutes.claimed(tx, taken.jobs, now)
         tx.after_commit.append(partial(self.hold_leases, taken.jobs))
         if not self.known:
             tx.query(JOBS.worker_is, asdict(self._process))

@@ -122,6 +122,7 @@ class Runner:
             keep,
             keep,
             batch=job.batch,
+            lane=job.lane,
         )
 
     def conclude(
@@ -287,6 +288,7 @@ class Runner:
             immortal=task is not None and task.policy.immortal,
             watched=watched,
             batch=job.batch,
+            lane=job.lane,
             report=self._told(job, task, kind, report),
             spent=() if attempt is None else _spent(attempt.run),
             **more,

@@ -72,6 +72,8 @@ class Writer:
         self.before_second_run: Callable[[], None] = lambda: None
         # Called with each transaction before anything is written; None while there is no need.
         self.watch: Callable[[Tx], None] | None = None
+        # Called when all requests of a group have run; if it fails, they do without.
+        self.before_commit: Callable[[Tx], None] = lambda _: None
         # Why nothing can be written at the moment, and since when; None when all is well.
         self.parked: str | None = None
         self._parked_at = 0.0
@@ -327,6 +329,7 @@ class Writer:
                 if self.attached.along:
                     along = self.attached.begin()
                     run_together(tx, along)
+                self.before_commit(tx)
             except Retryable:
                 raise
             except Exception:  # noqa: BLE001 - see `_write_singly`

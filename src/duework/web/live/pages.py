@@ -55,13 +55,23 @@ class Regions:
         return min(each for each in self.seconds.values() if each is not None)
 
 
+# What stands on every page.
+SHELL: dict[str, float | None] = {"nav-needs": 2.0, "zone": None}
 # By the address of the page.
 OWN = {
     "/": Regions(
-        JOBS, {"verdict": 1.0, "attention": 1.0, "tiles": 0.5, "queues": 1.0, "zone": None}
+        JOBS,
+        {
+            "verdict": 1.0,
+            "attention": 1.0,
+            "dueline": 2.0,
+            "tiles": 0.5,
+            "queues": 1.0,
+            **SHELL,
+        },
     ),
-    "/jobs": Regions(JOBS, {"counts": 2.0, "job-": 0.5, "newer": 1.0, "zone": None}),
-    "/jobs/{id:int}": Regions(JOBS, {"head": 1.0, "why": 1.0, "detail": 1.0, "zone": None}),
+    "/jobs": Regions(JOBS, {"counts": 2.0, "job-": 0.5, "newer": 1.0, **SHELL}),
+    "/jobs/{id:int}": Regions(JOBS, {"head": 1.0, "why": 1.0, "detail": 1.0, **SHELL}),
 }
 
 

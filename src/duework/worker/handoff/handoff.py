@@ -147,8 +147,10 @@ class Handoff(Resting):
 
     def _begin(self, jobs: list[Claimed]) -> None:
         """With what one process has claimed for another; the worker looks around afterwards."""
+        now = self._engine.clock.now()
         self._rounds.hold_leases(jobs)
-        self._try([Claim(jobs, self._engine.clock.now(), frozenset())])
+        self._engine.minutes.handed(jobs, now)
+        self._try([Claim(jobs, now, frozenset())])
 
     def _try(self, claims: Sequence[Claim]) -> None:
         try:

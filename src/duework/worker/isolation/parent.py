@@ -264,6 +264,7 @@ def _ending(frame: Mapping[str, Any], attempt: RunningAttempt, host: Host, worke
         started=attempt.started,
         effects=tuple(effects),
         report=None if frame["report"] is None else PaceReport(*frame["report"]),
+        lane=attempt.job.lane,
     )
 
 

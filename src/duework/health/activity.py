@@ -1,0 +1,127 @@
+"""What was done and what comes: the counters of minutes, and the jobs that fall due next.
+
+Neither grows with the job table: the past is read from sums, and the future is counted up to a bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from duework.db.database import Tx
+from duework.health.needs import NEEDS
+from duework.kernel.job import OWN_QUEUE
+from duework.kernel.lanes import JOBS
+from duework.kernel.minutes.counters import LAGS, MINUTE, MINUTES
+
+Range = Literal["1h", "6h", "24h", "7d"]
+RANGES: tuple[Range, ...] = get_args(Range)
+# For each range: minutes of a slot, how many slots are behind, how many ahead, which sums are read.
+_SLOTS = {
+    "1h": (1, 60, 30, 1),
+    "6h": (6, 60, 30, 1),
+    "24h": (30, 48, 24, 15),
+    "7d": (180, 56, 28, 15),
+}
+# So many jobs are counted that fall due, and no more.
+BOUND = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What workers did in some time, or with one task."""
+
+    started: int = 0
+    done: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    retried: int = 0
+    # From due to start, of first attempts: milliseconds in all, and the most.
+    lag: int = 0
+    lag_most: int = 0
+    # How many of them took 10 ms at most, 100 ms, 1 s, 10 s, 1 min, and longer.
+    lags: tuple[int, ...] = (0,) * (len(LAGS) + 1)
+
+    def within(self, share: float) -> int | None:
+        """Milliseconds within which so large a share started; None if nobody knows, or it took longer."""
+        wanted, seen = share * sum(self.lags), 0
+        for limit, count in zip(LAGS, self.lags, strict=False):
+            seen += count
+            if seen and seen >= wanted:
+                return limit
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """The slots of a range, the last of which is not over yet, and what falls due in the next ones."""
+
+    now: int
+    step: int
+    past: tuple[Counted, ...]
+    due: tuple[int, ...]
+    # Whether more may fall due than was counted.
+    at_least: bool
+
+    @property
+    def total(self) -> Counted:
+        """All of the past slots."""
+        return summed(self.past)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTotals:
+    """What workers did with a task since the database was made."""
+
+    queue: str
+    task: str
+    counted: Counted
+
+
+def activity(tx: Tx, *, now: int, over: Range) -> Activity:
+    """Look once."""
+    minutes, behind, ahead, span = _SLOTS[over]
+    step = minutes * MINUTE
+    first = now // step * step - (behind - 1) * step
+    rows = tx.query(MINUTES.since, {"span": span, "since": first, "step": step})
+    slots = {int(start): _counted(numbers) for start, *numbers in rows}
+    past = tuple(slots.get(first + place * step, Counted()) for place in range(behind))
+    due, seen = [0] * ahead, 0
+    for slot, count in _due_later(tx, now, step, ahead):
+        due[slot] += count
+        seen += count
+    return Activity(now, step, past, tuple(due), seen >= BOUND)
+
+
+def _due_later(tx: Tx, now: int, step: int, ahead: int) -> list[tuple[int, int]]:
+    lanes = [row[0] for row in tx.query(JOBS.lanes, {}) if row[1] != OWN_QUEUE]
+    time = {"now": now, "step": step, "until": now + ahead * step}
+    rows = tx.query(NEEDS.due_later, {"lanes": lanes, **time, "bound": BOUND})
+    return [(int(slot), int(count)) for slot, count in rows]
+
+
+def totals(tx: Tx) -> list[TaskTotals]:
+    """Per queue and task, since the first job."""
+    rows = tx.query(MINUTES.totals, {})
+    return [TaskTotals(queue, task, _counted(numbers)) for queue, task, *numbers in rows]
+
+
+def _counted(numbers: Sequence[int]) -> Counted:
+    plain = [int(number) for number in numbers]
+    started, done, failed, cancelled, retried, lag, most, *lags = plain
+    return Counted(started, done, failed, cancelled, retried, lag, most, tuple(lags))
+
+
+def summed(counted: Sequence[Counted]) -> Counted:
+    """All of them together."""
+    return Counted(
+        sum(each.started for each in counted),
+        sum(each.done for each in counted),
+        sum(each.failed for each in counted),
+        sum(each.cancelled for each in counted),
+        sum(each.retried for each in counted),
+        sum(each.lag for each in counted),
+        max((each.lag_most for each in counted), default=0),
+        tuple(sum(column) for column in zip(*(each.lags for each in counted), strict=True)),
+    )

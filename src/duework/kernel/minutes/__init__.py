@@ -1,0 +1,1 @@
+"""Counters of what workers did, by minute."""
