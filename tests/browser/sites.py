@@ -22,7 +22,10 @@ from tests.support.chromium import axe
 ROOT = Path(__file__).parents[2]
 SECONDS = 20
 WIDTHS, THEMES = (1280, 390), ("light", "dark")
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+RULES = {"type": "tag", "values": TAGS}
+# From light to dark nothing changes but colours.
+COLOURS = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 
 
 @dataclass
@@ -109,6 +112,11 @@ def served(app: str, folder: Path, **more: str) -> Iterator[Site]:
         site.stop()
 
 
+# How many pushes have reached the page.
+_COUNT_MESSAGES = """document.addEventListener("htmx:ws:before:message:incoming",
+  () => { window.heard = (window.heard || 0) + 1; });"""
+
+
 class Visitor:
     """Somebody with a browser, signed in; `page` is what they look at."""
 
@@ -122,6 +130,7 @@ class Visitor:
         if session:
             cookie = {"name": "duework", "value": session, "url": site.url}
             self.context.add_cookies([cookie])  # type: ignore[list-item]
+        self.context.add_init_script(_COUNT_MESSAGES)
         self.page: Page = self.context.new_page()
         # What a browser says of a page that is not as it should be.
         self.complaints: list[str] = []
@@ -145,18 +154,24 @@ def visiting(browser: Browser, site: Site, session: str = "", **options: Any) ->
         visitor.close()
 
 
-def check_renderings(visitor: Visitor, path: str, status: int = 200) -> None:
-    """Four renderings of a page: nothing to complain of, no sideways scroll, nobody kept out."""
-    answer = visitor.page.goto(path)
-    assert answer is not None
-    assert answer.status == status, path
+def check_renderings(visitor: Visitor, path: str | None = None, status: int = 200) -> None:
+    """Four renderings of a page: nothing to complain of, no sideways scroll, nobody kept out.
+
+    Without a path, of the one that is open.
+    """
+    if path is not None:
+        answer = visitor.page.goto(path)
+        assert answer is not None
+        assert answer.status == status, path
     for width in WIDTHS:
         visitor.page.set_viewport_size({"width": width, "height": 800})
         for theme in THEMES:
             visitor.page.emulate_media(color_scheme=theme)
-            where = f"{path} at {width}, {theme}"
-            assert sideways(visitor.page) == [], where
-            assert violations(visitor.page) == [], where
+            where = f"{visitor.page.url} at {width}, {theme}"
+            wider = sideways(visitor.page)
+            assert not wider, "\n".join([where, *wider])
+            found = violations(visitor.page, RULES if theme == THEMES[0] else COLOURS)
+            assert not found, "\n".join([where, *found])
     if status != 200:
         # The browser itself says that a page was not found.
         visitor.complaints = [each for each in visitor.complaints if str(status) not in each]
@@ -178,11 +193,11 @@ def sideways(page: Page) -> list[str]:
     return found
 
 
-def violations(page: Page) -> list[str]:
+def violations(page: Page, rules: dict[str, Any] = RULES) -> list[str]:
     """What axe finds, a line each."""
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(axe())
-    options = {"runOnly": {"type": "tag", "values": RULES}, "resultTypes": ["violations"]}
+    options = {"runOnly": rules, "resultTypes": ["violations"]}
     found = page.evaluate("(options) => axe.run(document, options)", options)["violations"]
     return [
         f"{each['id']}: {node['html'][:300]} {node.get('failureSummary', '')[:300]}"

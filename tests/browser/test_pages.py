@@ -46,6 +46,15 @@ def test_a_page_that_is_not_there_says_so_in_the_same_look(visitor: Visitor) -> 
     check_renderings(visitor, "/jobs/5", 404)
 
 
+def test_the_question_before_a_cancel_is_right_in_four_renderings(
+    visitor: Visitor, jobs: dict[str, int]
+) -> None:
+    visitor.page.goto(f"/jobs/{jobs['waiting']}")
+    visitor.page.get_by_role("button", name="Cancel…").click()
+    visitor.page.locator("h1", has_text="Cancel job").wait_for()
+    check_renderings(visitor)
+
+
 def test_a_token_that_is_wrong_is_explained_at_its_field(browser: Browser, site: Site) -> None:
     with visiting(browser, site) as stranger:
         stranger.page.goto("/login")
