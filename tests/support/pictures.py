@@ -7,6 +7,7 @@ at in a README, and kept in the repository.
 from __future__ import annotations
 
 import base64
+import queue
 import re
 import signal
 import struct
@@ -28,70 +29,84 @@ ROOT = Path(__file__).parents[2]
 SECONDS = 240
 LARGEST = 120_000
 HEIGHTS = {1280: 1100, 390: 1500}
-# By what the demo prints when it has shown enough.
-ENOUGH = "activities stored"
-PAGES = {
-    "overview": "/",
-    "jobs": "/jobs",
-    "job": "/jobs?phase=failed",
-    "demo": "/demo/",
-    "mailroom": "/mailroom/",
-    "reminders": "/reminders/",
-    "streaks": "/streaks/people/user-001",
-    "strides": "/strides/athletes/5001",
+# What is taken when the demo has printed this, in the order in which it does.
+CUES = {
+    "tenants posted": {"mailroom": "/mailroom/"},
+    "activities stored": {
+        "overview": "/",
+        "jobs": "/jobs",
+        "job": "/jobs?phase=failed",
+        "demo": "/demo/",
+        "reminders": "/reminders/",
+        "streaks": "/streaks/people/user-001",
+        "strides": "/strides/athletes/5001",
+    },
 }
 FOUR = {"overview", "demo"}
 RENDERINGS = [(1280, "light", ""), (1280, "dark", "-dark"), (390, "light", "-390")]
 RENDERINGS += [(390, "dark", "-390-dark")]
 
 
-@contextmanager
-def playing() -> Iterator[str]:
-    """The link to a demo that has been played for long enough."""
-    with tempfile.TemporaryDirectory() as folder:
+class Demo:
+    """A demo that plays; what it prints is read, so that it never waits for us."""
+
+    def __init__(self, folder: str) -> None:
         words = [sys.executable, "-m", "systems.demo", "--port", "0", "--folder", folder]
-        demo = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        late = threading.Timer(SECONDS, demo.kill)
-        late.start()
+        self._process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        self._lines: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def until(self, pattern: str) -> str:
+        """What it printed that looks like this."""
+        while line := self._lines.get(timeout=SECONDS):
+            sys.stdout.write(line)
+            if found := re.search(pattern, line):
+                return found[0]
+        raise RuntimeError(f"the demo ended before it said {pattern!r}")
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        self._process.wait()
+
+
+@contextmanager
+def playing() -> Iterator[Demo]:
+    with tempfile.TemporaryDirectory() as folder:
+        demo = Demo(folder)
         try:
-            yield _played(demo)
+            yield demo
         finally:
-            late.cancel()
-            demo.send_signal(signal.SIGTERM)
-            demo.communicate()
+            demo.stop()
 
 
-def _played(demo: subprocess.Popen[str]) -> str:
-    assert demo.stdout is not None
-    link = ""
-    for line in demo.stdout:
-        sys.stdout.write(line)
-        if found := re.search(r"http://\S+/login\?code=\S+", line):
-            link = found[0]
-        if ENOUGH in line:
-            # It is read on, so that what the demo prints never stops it.
-            threading.Thread(target=demo.stdout.read, daemon=True).start()
-            return link
-    raise RuntimeError("the demo ended before there was enough to see")
+class Painter:
+    """Signed in; takes pictures of pages into a folder."""
 
+    def __init__(self, chromium: Browser, link: str, folder: Path) -> None:
+        self._base = link.partition("/login")[0]
+        self._folder = folder
+        context = chromium.new_context(reduced_motion="reduce", timezone_id="UTC", locale="en-GB")
+        self._page, self._easel = context.new_page(), chromium.new_page()
+        self._page.goto(link)
+        self._page.get_by_role("button", name="Sign in").click()
+        self._page.wait_for_selector("h1:has-text('Overview')")
 
-def take(chromium: Browser, link: str, folder: Path) -> None:
-    context = chromium.new_context(reduced_motion="reduce", timezone_id="UTC", locale="en-GB")
-    page, painter = context.new_page(), chromium.new_page()
-    page.goto(link)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_selector("h1:has-text('Overview')")
-    base = link.partition("/login")[0]
-    for name, path in PAGES.items():
+    def paint(self, name: str, path: str) -> None:
         for width, theme, suffix in RENDERINGS[: 4 if name in FOUR else 1]:
-            page.set_viewport_size({"width": width, "height": 800})
-            page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-            page.goto(base + path)
-            if name == "job" and (first := page.locator("#rows a.id").first).count():
+            self._page.set_viewport_size({"width": width, "height": 800})
+            self._page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+            self._page.goto(self._base + path)
+            if name == "job" and (first := self._page.locator("#rows a.id").first).count():
                 first.click()
-                page.wait_for_selector("#timeline")
-            file = folder / f"{name}{suffix}.png"
-            file.write_bytes(small(painter, shot(page, width)))
+                self._page.wait_for_selector("#timeline")
+            file = self._folder / f"{name}{suffix}.png"
+            file.write_bytes(small(self._easel, shot(self._page, width)))
             sys.stdout.write(f"{file.name:<24}{file.stat().st_size // 1000:>5} kB\n")
 
 
@@ -175,8 +190,12 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    with playing() as link, browser() as chromium:
-        take(chromium, link, folder)
+    with playing() as demo, browser() as chromium:
+        painter = Painter(chromium, demo.until(r"http://\S+/login\?code=\S+"), folder)
+        for cue, pages in CUES.items():
+            demo.until(cue)
+            for name, path in pages.items():
+                painter.paint(name, path)
 
 
 if __name__ == "__main__":
