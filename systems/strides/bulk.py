@@ -14,13 +14,13 @@ class Upsert:
 
     def __init__(self, table: str, columns: Sequence[str], conflict: str) -> None:
         self._head = f"insert into {table} ({', '.join(columns)}) values "  # noqa: S608 - names of ours
-        self._columns = tuple(columns)
+        self.columns = tuple(columns)
         self._tail = f" on conflict {conflict}"
         self._text = lru_cache(maxsize=CHUNK)(self._written)
 
     def _written(self, count: int) -> str:
         rows = (
-            "(" + ", ".join(f":{column}_{number}" for column in self._columns) + ")"
+            "(" + ", ".join(f":{column}_{number}" for column in self.columns) + ")"
             for number in range(count)
         )
         return self._head + ", ".join(rows) + self._tail
@@ -31,7 +31,7 @@ class Upsert:
             values = {
                 f"{column}_{number}": row[column]
                 for number, row in enumerate(chunk)
-                for column in self._columns
+                for column in self.columns
             }
             to.write(self._text(len(chunk)), **values)
 

@@ -24,7 +24,7 @@ from duework import (
 from duework.kernel.facts import Fact, JobSettled
 from duework.observe.log import words
 from duework.testing import Harness
-from tests.conftest import HarnessOn
+from tests.support.harness import HarnessOn
 
 MINUTE = 60_000
 Version = Callable[[], Harness]

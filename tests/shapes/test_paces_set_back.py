@@ -10,8 +10,8 @@ import pytest
 
 from duework import Adaptive, App, Quota, Rate, Throttled, Tick
 from duework.testing import Harness
-from tests.conftest import HarnessOn
 from tests.support.clocks import SetClock
+from tests.support.harness import HarnessOn
 
 HOUR = 3_600_000
 

@@ -16,7 +16,7 @@ from duework.shapes.schedules import calendar
 from duework.shapes.schedules.handle import Declared
 from duework.shapes.schedules.verbs import ScheduleVerbs
 from duework.testing import Harness, doomed
-from tests.conftest import HarnessOn
+from tests.support.harness import HarnessOn
 
 # A database that will not take one schedule's job.
 REFUSING: dict[str, list[str]] = {

@@ -13,7 +13,7 @@ import pytest
 
 from duework import Accepted, App, Channel, Outbox, Part, Pending, Sent, Throttled, UsageError
 from duework.testing import Harness
-from tests.conftest import HarnessOn
+from tests.support.harness import HarnessOn
 
 
 @dataclass

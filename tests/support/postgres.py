@@ -136,6 +136,7 @@ class Emptied:
     def __init__(self, running: Server, template: str) -> None:
         self._running = running
         self._template = template
+        self._name = f"emptied_{template}"
         self._make()
         self._shape = shape(self._connection)
 
@@ -144,7 +145,7 @@ class Emptied:
         empty(self._connection)
         if shape(self._connection) != self._shape:
             self.close()
-            self._running.drop_database("emptied")
+            self._running.drop_database(self._name)
             self._make()
         return self._address
 
@@ -152,7 +153,7 @@ class Emptied:
         self._connection.close()
 
     def _make(self) -> None:
-        self._address = self._running.create_database("emptied", template=self._template)
+        self._address = self._running.create_database(self._name, template=self._template)
         # Kept open: connecting takes longer than everything else here.
         self._connection: Connection = psycopg.connect(self._address, autocommit=True)
 

@@ -12,16 +12,7 @@ from duework.testing import Harness
 from systems.mailroom.part import part
 from systems.mailroom.settings import Settings
 from systems.twins import Twins, twins
-from tests.conftest import (  # noqa: F401 - fixtures: a database of each kind
-    HarnessOn,
-    emptied,
-    kind,
-    postgres,
-    postgres_emptied,
-    postgres_template,
-    sqlite_template,
-    url,
-)
+from tests.support.harness import HarnessOn
 
 
 class Room:
@@ -46,7 +37,7 @@ def settings_for(monkeypatch: pytest.MonkeyPatch, **values: Any) -> Settings:
 
 
 @pytest.fixture
-def room(emptied: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:  # noqa: F811
+def room(emptied: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     app = App(emptied)
     app.include(part)
     with HarnessOn(app, emptied) as h, twins(h.clock, "acs") as t:

@@ -18,7 +18,7 @@ from systems.reminders.part import part
 from systems.reminders.rules import NewReminder
 from systems.reminders.settings import Settings
 from systems.twins import Twins, twins
-from tests.support.postgres import Emptied, server
+from tests.support.postgres import Emptied, Server
 
 # A Monday.
 NOW = "2026-03-02T08:00:00+00:00"
@@ -26,12 +26,11 @@ START = 1_772_438_400_000
 
 
 @pytest.fixture(scope="session")
-def postgres_emptied() -> Iterator[Emptied]:
+def postgres_emptied(postgres: Server) -> Iterator[Emptied]:
     """One database with this system's tables, emptied for each test."""
-    with server(durable=False) as running:
-        migrated(running.create_database("reminders"))
-        with closing(Emptied(running, "reminders")) as made:
-            yield made
+    migrated(postgres.create_database("reminders"))
+    with closing(Emptied(postgres, "reminders")) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -16,16 +16,7 @@ from systems.streaks.people import Wishes, add, change, find, set_active
 from systems.streaks.seed import BOT
 from systems.streaks.settings import Settings
 from systems.twins import Twins, twins
-from tests.conftest import (  # noqa: F401 - fixtures: a database of each kind
-    HarnessOn,
-    emptied,
-    kind,
-    postgres,
-    postgres_emptied,
-    postgres_template,
-    sqlite_template,
-    url,
-)
+from tests.support.harness import HarnessOn
 
 # Wednesday, 4 March 2026; the first reminder in these tests is at 20:00.
 EVENING = "2026-03-04T19:50:00+00:00"
@@ -109,7 +100,7 @@ class Place:
 
 @pytest.fixture
 def place(
-    emptied: str,  # noqa: F811 - the fixture
+    emptied: str,
     upstreams: Twins,
     following: Following,
     monkeypatch: pytest.MonkeyPatch,

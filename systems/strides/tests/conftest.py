@@ -18,8 +18,8 @@ from systems.strides import part, sync
 from systems.strides.seed import seed
 from systems.strides.settings import Settings
 from systems.twins import Strava, twins
-from tests.conftest import HarnessOn
-from tests.support.postgres import Emptied, Server, server
+from tests.support.harness import HarnessOn
+from tests.support.postgres import Emptied, Server
 
 # Sunday, 1 March 2026, 12:00 UTC.
 NOON = 1_772_366_400_000
@@ -82,12 +82,6 @@ class World:
     def plenty(self) -> None:
         """Limits that no test reaches."""
         self.strava.set_limits(overall=(100_000, 1_000_000), read=(100_000, 1_000_000))
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Server]:
-    with server(durable=False) as running:
-        yield running
 
 
 @pytest.fixture(scope="session")

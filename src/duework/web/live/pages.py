@@ -66,7 +66,7 @@ OWN = {
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class PageAddress:
     """A page that somebody looks at: its route, what is in its path, its query."""
 
     route: Route
@@ -86,7 +86,7 @@ class Address:
         return page[0] if isinstance(page, tuple) and self.needs == PERSON else None
 
 
-def find(routes: Iterable[Route], query: bytes) -> Address | None:
+def find(routes: Iterable[Route], query: bytes) -> PageAddress | None:
     """The page that `?page=/jobs&phase=failed` names, if it is one that changes by itself."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=100)
@@ -99,7 +99,7 @@ def find(routes: Iterable[Route], query: bytes) -> Address | None:
     for route in routes:
         match, child = route.matches(scope)
         if match is Match.FULL:
-            address = Address(route, path, child["path_params"], tuple(pairs[1:]))
+            address = PageAddress(route, path, child["path_params"], tuple(pairs[1:]))
             return address if _is_live(route) else None
     return None
 
@@ -109,7 +109,7 @@ def _is_live(route: Route) -> bool:
     return bool(page[1].live) if isinstance(page, tuple) else route.path in OWN
 
 
-def live_page(address: Address, visit: Visit) -> LivePage:
+def live_page(address: PageAddress, visit: Visit) -> LivePage:
     """What to render, for all who would see the same."""
     page = getattr(address.route, "page")  # noqa: B009 - set by the door
     viewer = (str(visit.zone), visit.utc, visit.base, visit.person)
@@ -121,7 +121,7 @@ def live_page(address: Address, visit: Visit) -> LivePage:
     return _own(page, ("own", place, viewer, scope), address, visit)
 
 
-def again(address: Address, visit: Visit, name: str = "") -> Visit:
+def again(address: PageAddress, visit: Visit, name: str = "") -> Visit:
     """The same visit to the page itself, by anybody of that name, scope and zone."""
     query = [pair for pair in address.query if pair[0] != ROWS]
     scope = {
@@ -147,7 +147,9 @@ def again(address: Address, visit: Visit, name: str = "") -> Visit:
     )
 
 
-def _own(page: Callable[[Visit], Response], key: Any, address: Address, visit: Visit) -> LivePage:
+def _own(
+    page: Callable[[Visit], Response], key: Any, address: PageAddress, visit: Visit
+) -> LivePage:
     regions = OWN[address.route.path]
     rows = _rows(address)
 
@@ -167,14 +169,14 @@ def _own(page: Callable[[Visit], Response], key: Any, address: Address, visit: V
     return LivePage(key, regions.topics, rendered, regions.interval, regions.least)
 
 
-def _rows(address: Address) -> tuple[int, ...]:
+def _rows(address: PageAddress) -> tuple[int, ...]:
     """The jobs that the browser's list shows; what is no id is none."""
     given = next((value for name, value in address.query if name == ROWS), "")
     found = [each for each in given.split(".") if each.isascii() and each.isdigit()]
     return tuple(int(each) for each in found[:MOST_ROWS] if int(each) < 2**63)
 
 
-def _of_part(face: tuple[Part, PartPage], key: Any, address: Address, visit: Visit) -> LivePage:
+def _of_part(face: tuple[Part, PartPage], key: Any, address: PageAddress, visit: Visit) -> LivePage:
     part, page = face
 
     async def rendered() -> Rendered:

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket
 
 from duework.errors import DatabaseError
 from duework.web.live.hub import Hub
-from duework.web.live.pages import MARKER, Address, find, live_page
+from duework.web.live.pages import MARKER, PageAddress, find, live_page
 from duework.web.live.viewer import SIGN_IN, TRY_LATER, Viewer
 from duework.web.tokens import Tokens, Who
 from duework.web.visits import OPEN, PERSON, Visit, recognise, recognise_person, same_host
@@ -69,7 +69,7 @@ def _as_request(socket: WebSocket) -> dict[str, object]:
     return {**socket.scope, "type": "http", "method": "GET"}
 
 
-async def _refusal(address: Address, visit: Visit, hub: Hub) -> int | None:
+async def _refusal(address: PageAddress, visit: Visit, hub: Hub) -> int | None:
     """Why it is closed at once, in a code that the page understands; None if it may look."""
     if hub.full:
         return TRY_LATER
@@ -84,7 +84,7 @@ async def _refusal(address: Address, visit: Visit, hub: Hub) -> int | None:
     return None if visit.who.may(address.needs) else NOT_ALLOWED
 
 
-async def _look(hub: Hub, address: Address, visit: Visit, socket: WebSocket) -> None:
+async def _look(hub: Hub, address: PageAddress, visit: Visit, socket: WebSocket) -> None:
     session, is_open = _session(visit)
     viewer = Viewer(socket, session, is_open, (MARKER, visit.form_key))
     async with hub.joined(live_page(address, visit), viewer):
