@@ -44,7 +44,7 @@ FONTS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
   <dir prefix="relative">.</dir>
-  <cachedir prefix="relative">cache</cachedir>
+  <cachedir>{cache}</cachedir>
 </fontconfig>
 """
 
@@ -83,7 +83,8 @@ def _unpack(folder: Path) -> None:
     (folder / "chromium").chmod(0o755)
     for name in ("al2023", "fonts", "swiftshader"):
         inflate_tar(folder / "bin" / f"{name}.tar.br", folder)
-    (folder / "fonts" / "fonts.conf").write_text(FONTS)
+    cache = PACKED.folder / "fonts" / "cache"
+    (folder / "fonts" / "fonts.conf").write_text(FONTS.format(cache=cache))
 
 
 def axe() -> str:
