@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install test quick check rows wheel-check demo bench proof lock clean
+.PHONY: help install test quick check rows wheel-check demo pictures bench proof lock clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ DEMO_ARGS ?=
 
 demo: install ## Start five systems on local stand-ins with their pages, and disturb them
 	$(BIN)/python -m systems.demo $(DEMO_ARGS)
+
+pictures: install ## Play the demo for two minutes and take pictures of the pages, into docs/pictures
+	$(BIN)/python -m tests.support.pictures docs/pictures
 
 # Other libraries go into environments of their own under build/bench. PEERS=0 leaves them out.
 PEERS ?= 1

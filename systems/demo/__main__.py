@@ -39,12 +39,20 @@ Examples:
 @click.option("--port", default=8377, show_default=True, help="Of the pages; a free one if taken.")
 @click.option("--workers", default=2, show_default=True, help="Worker processes.")
 @click.option("--url", help="Another database, such as postgresql://… [a file in build/demo].")
+@click.option("--folder", type=Path, default=FOLDER, help="Where it keeps its files [build/demo].")
 def main(
-    *, check: bool, reset: bool, speed: float, port: int, workers: int, url: str | None
+    *,
+    check: bool,
+    reset: bool,
+    speed: float,
+    port: int,
+    workers: int,
+    url: str | None,
+    folder: Path,
 ) -> None:
     """Five systems on local stand-ins, one database, disturbed on purpose; the receivers keep score."""
     console = Console(width=None if sys.stdout.isatty() else 100, soft_wrap=True)
-    folder = FOLDER / ("check" if check else "live")
+    folder = folder / ("check" if check else "live")
     if reset or check:
         shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)

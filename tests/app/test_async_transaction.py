@@ -418,4 +418,4 @@ def test_turns_leave_nothing_behind(app: App, greet: Task[..., str, Any]) -> Non
     asyncio.run(program())
 
     assert blocks._turns == {}  # noqa: SLF001 - nothing else shows it
-    assert blocks._blocks == []  # noqa: SLF001 - nothing else shows it
+    assert blocks._blocks == set()  # noqa: SLF001 - nothing else shows it

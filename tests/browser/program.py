@@ -1,0 +1,59 @@
+"""The program whose pages the browser tests look at: `duework web tests.browser.program:app`.
+
+As a command it acts from a process of its own: `python -m tests.browser.program seed`, `… enqueue KEY`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from duework import App
+from tests.web.club import with_club
+
+app = App()
+with_club(app)
+LONGEST = "x" * 128
+
+
+@app.task
+async def greet(name: str) -> str:
+    return f"hello {name}"
+
+
+@app.task(queue="mail", name=f"fails{'_' * 40}a_long_name")
+async def fails(text: str) -> None:
+    raise ValueError(text)
+
+
+@app.task(retries=1, backoff=("1h",))
+async def retries() -> None:
+    raise ValueError("try again")
+
+
+def seed() -> dict[str, int]:
+    """Jobs of every phase, and where they are."""
+    failed = [fails.using(key=f"user:{number}").enqueue("no way").id for number in range(4)]
+    retries.enqueue()
+    fails.using(key=LONGEST).enqueue("no" * 600)
+    fails.using(key="مرحبا 🎈 <b>bold</b>").enqueue("<script>alert(1)</script>")
+    done = greet.enqueue("ada").id
+    asyncio.run(app.worker().run_until_idle())
+    waiting = greet.using(delay="1h", key="user:1").enqueue("bob")
+    after = greet.using(after=waiting).enqueue("eve")
+    fails.using(key="user:9").enqueue("behind the pause")
+    app.pause("mail")
+    return {"failed": failed[0], "done": done, "waiting": waiting.id, "after": after.id}
+
+
+def enqueue(key: str) -> dict[str, int]:
+    return {"id": greet.using(key=key, delay="1h").enqueue("ada").id}
+
+
+if __name__ == "__main__":
+    acts: dict[str, Any] = {"seed": seed, "enqueue": enqueue}
+    act = acts[sys.argv[1]]
+    sys.stdout.write(json.dumps(act(*sys.argv[2:])))
+    app.close()
