@@ -193,12 +193,15 @@ def sideways(page: Page) -> list[str]:
     return found
 
 
+_RUN_AXE = "async (options) => (await axe.run(document, options)).violations"
+
+
 def violations(page: Page, rules: dict[str, Any] = RULES) -> list[str]:
     """What axe finds, a line each."""
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(axe())
     options = {"runOnly": rules, "resultTypes": ["violations"]}
-    found = page.evaluate("(options) => axe.run(document, options)", options)["violations"]
+    found = page.evaluate(_RUN_AXE, options)
     return [
         f"{each['id']}: {node['html'][:300]} {node.get('failureSummary', '')[:300]}"
         for each in found

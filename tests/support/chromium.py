@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
@@ -87,6 +88,7 @@ def _unpack(folder: Path) -> None:
     (folder / "fonts" / "fonts.conf").write_text(FONTS.format(cache=cache))
 
 
+@lru_cache(maxsize=1)
 def axe() -> str:
     """The text of axe, which looks for what keeps people out."""
     return (fetched(AXE) / "axe.min.js").read_text()
