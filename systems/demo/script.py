@@ -23,6 +23,8 @@ HOUR = 3_600_000
 # Two people who go wrong on purpose: a check that never ends, and one that kills its own process.
 DRILLS = {17: "hang", 23: "die"}
 EARLY, EVERYBODY = 40, 60
+# Below this success, in percent, the controller of scout rests.
+CRITICAL = 20
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,11 @@ class Script:
         sizes = [str(point[1]) for point in status.history]
         batch = " → ".join([*sizes[-4:-1], str(status.details["current_batch_size"])])
         done = [each.state for each in scout.promises(self.app)]
-        resting = status.details["in_cooldown"]
-        text = f"enriching: batch {batch}{', cooling down' if resting else ''}"
+        lately = self.app.now() - HOUR // 4
+        resting = status.details["in_cooldown"] or any(
+            at > lately and success < CRITICAL for at, _, _, success in status.history
+        )
+        text = f"enriching: batch {batch}{', after a cooldown' if resting else ''}"
         known = f"{done.count('sent'):,} of {len(done):,} apps known"
         self.say("scout", f"{text} · {known}", "late" if resting else "running")
 
