@@ -98,6 +98,8 @@ class Engine:
         self.writer.before_second_run = self._draw_elsewhere
         self.chance: Callable[[], float] = random.random
         self.hooks: list[Callable[[Fact], None]] = []
+        # Words facts for the standard `logging`; set by the app when it makes a worker.
+        self.log: Callable[[Fact], None] | None = None
         # Called, from any thread, when there may be something to claim.
         self.local_bells: list[Callable[[], None]] = []
         # Both are set by the app for a SQLite file; the second one only with `worker/handoff/`.
@@ -276,9 +278,14 @@ class Engine:
         if self.doorbell is not None:
             self.doorbell.ring()
 
+    @property
+    def listeners(self) -> Sequence[Callable[[Fact], None]]:
+        """Who is told of facts: the log of a worker, then the user's hooks."""
+        return self.hooks if self.log is None else [self.log, *self.hooks]
+
     def emit(self, fact: Fact) -> None:
         """Report a fact; a hook that fails is logged and changes nothing."""
-        for hook in self.hooks:
+        for hook in self.listeners:
             try:
                 hook(fact)
             except Exception:

@@ -5,7 +5,7 @@ A hook sees facts and cannot change them; in a crash the last ones may be lost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from duework.kernel.job import Kind
 
@@ -38,6 +38,8 @@ class JobSettled:
     milliseconds: int
     error: str | None = None
     retry_at: int | None = None
+    # What the task raised, itself; None where it ran in a process of its own.
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class JobFacts:
 
     def claimed(self, claim: Claim) -> None:
         """So that it is known how long they took; and what was too late to be run."""
-        if self._engine.hooks:
+        if self._engine.listeners:
             now = self._engine.clock.now()
             self._started.update((job.id, (job.task, now)) for job in claim.jobs)
             for task, ending in claim.expired:
@@ -31,7 +31,7 @@ class JobFacts:
 
     def settled(self, endings: Sequence[Ending], written: Sequence[Ending | None]) -> None:
         """What each attempt wanted, and what was written of it."""
-        if self._started or self._engine.hooks:
+        if self._started or self._engine.listeners:
             for ending, one in zip(endings, written, strict=True):
                 self._settled(ending, one)
 
@@ -49,8 +49,9 @@ class JobFacts:
             self._engine.emit(LeaseWasLost(ending.id, task))
             return
         retry_at = written.due if written.kind in {"retry", "misfit", "snooze"} else None
+        took, raised = now - started, written.exception
         self._engine.emit(
-            JobSettled(ending.id, task, written.kind, now - started, written.error, retry_at)
+            JobSettled(ending.id, task, written.kind, took, written.error, retry_at, raised)
         )
 
     def recovered(self, endings: Sequence[Ending]) -> None:
