@@ -349,7 +349,7 @@ class App(
         self.find_objects()
         engine = self.engine
         engine.make_ready()
-        engine.log = log.report
+        engine.log, engine.logs_each = log.report, log.logs_each
         self._arm_housekeeping(engine)
         self._arm()
         return Worker(engine, self.limits, queues)

@@ -213,6 +213,53 @@ def test_what_was_opened_as_a_secret_is_not_in_the_log(
     assert "\x1b" not in text
 
 
+def _work_off(app: App, count: int, caplog: pytest.LogCaptureFixture, level: str) -> list[Any]:
+    """The facts in the log of a worker that has done that many jobs."""
+
+    @app.task
+    async def greet(n: int) -> None: ...
+
+    async def program() -> None:
+        async with app.running():
+            jobs = await greet.aenqueue_many([(n,) for n in range(count)])
+            for job in jobs:
+                await job.await_("20s")
+
+    with caplog.at_level(level, "duework"):
+        asyncio.run(program())
+    return [vars(record)["fact"] for record in caplog.records if "fact" in vars(record)]
+
+
+def test_jobs_that_go_well_are_summed_up_and_have_no_line_each(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = _work_off(app, 60, caplog, "INFO")
+
+    assert [each for each in seen if isinstance(each, facts.JobSettled | facts.JobStarted)] == []
+    assert sum(each.done for each in seen if isinstance(each, facts.Traffic)) == 60
+    assert isinstance(seen[-1], facts.WorkerStopped)
+
+
+def test_each_job_has_its_lines_for_who_asks(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    seen = _work_off(app, 3, caplog, "DEBUG")
+
+    done = [each.kind for each in seen if isinstance(each, facts.JobSettled)]
+    assert done == ["done"] * 3
+    assert len([each for each in seen if isinstance(each, facts.JobStarted)]) == 3
+
+
+def test_hooks_are_told_of_each_job_whatever_is_logged(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[facts.Fact] = []
+    app.on_fact(told.append)
+    _work_off(app, 3, caplog, "ERROR")
+
+    assert len([each for each in told if isinstance(each, facts.JobSettled)]) == 3
+    assert len([each for each in told if isinstance(each, facts.JobStarted)]) == 3
+    assert not [each for each in told if isinstance(each, facts.Traffic)]
+
+
 @pytest.mark.parametrize(
     ("text", "failure"),
     [

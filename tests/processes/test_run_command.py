@@ -128,7 +128,9 @@ def test_a_worker_runs_a_job_and_stops_on_sigterm(start: Callable[..., Program],
 
     assert done.stored_result == f'"hello ada from {program.process.pid}"'
     assert code == 0
-    assert [each["event"] for each in program.events()][-2:] == ["stopping", "worker_stopped"]
+    events = [each["event"] for each in program.events() if each["event"] != "traffic"]
+    assert events[-2:] == ["stopping", "worker_stopped"]
+    assert [each["done"] for each in program.events("traffic")] == [1]
 
 
 def test_what_fails_is_logged_with_its_trace_and_its_cause(

@@ -118,6 +118,15 @@ class MessageMoved:
     error: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What went well lately; for the log alone, about once a second, instead of a line for each job."""
+
+    done: int
+    put_off: int
+    milliseconds: int
+
+
 Fact = (
     WorkerStarted
     | WorkerStopped

@@ -65,7 +65,7 @@ class LogLine:
     text: str
 
 
-Reported = facts.Fact | Stopping | ChildStarted | ChildEnded
+Reported = facts.Fact | facts.Traffic | Stopping | ChildStarted | ChildEnded
 
 
 def level(fact: Reported) -> int:
@@ -76,6 +76,9 @@ def level(fact: Reported) -> int:
 
 
 _SETTLED = {
+    # A line for each job would be most of what a busy worker does; see Traffic.
+    "done": logging.DEBUG,
+    "snooze": logging.DEBUG,
     "retry": logging.WARNING,
     "misfit": logging.WARNING,
     "failed": logging.ERROR,
@@ -109,6 +112,8 @@ def words(fact: Reported) -> LogLine:  # noqa: C901, PLR0911, PLR0912 - one sent
             return LogLine(how, "job_started", f"{_job(fact)} started, attempt {fact.attempt}")
         case facts.JobSettled():
             return LogLine(how, "job_settled", _settled(fact))
+        case facts.Traffic():
+            return LogLine(how, "traffic", _traffic(fact))
         case facts.LeaseWasLost():
             text = f"{_job(fact)} lost its lease: nothing of this attempt is written"
             return LogLine(how, "lease_lost", text)
@@ -162,7 +167,12 @@ def _job(fact: _OfJob) -> str:
 
 
 def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count} jobs"
+    return "1 job" if count == 1 else f"{count:,} jobs"
+
+
+def _traffic(fact: facts.Traffic) -> str:
+    later = f", {fact.put_off:,} put off" if fact.put_off else ""
+    return f"{_jobs(fact.done)} done{later} in {human(fact.milliseconds)}"
 
 
 def _settled(fact: facts.JobSettled) -> str:  # noqa: PLR0911 - one sentence for each kind
@@ -197,6 +207,11 @@ def _ended(fact: ChildEnded) -> str:
         return f"process {fact.number} (pid {fact.pid}) {how}: all are stopped"
     when = "at once" if not fact.again_in else f"in {fact.again_in:g} s"
     return f"process {fact.number} (pid {fact.pid}) {how}: it is replaced {when}"
+
+
+def logs_each() -> bool:
+    """Whether each job that starts and goes well has a line of its own."""
+    return logger.isEnabledFor(logging.DEBUG)
 
 
 def report(fact: Reported) -> None:
