@@ -1,6 +1,7 @@
 """A batch: one job for each user, progress in one row, and a report when the last one has ended."""
 
 import asyncio
+import logging
 import tempfile
 from pathlib import Path
 
@@ -26,6 +27,8 @@ async def report(batch: int) -> None:
 
 
 async def main() -> None:
+    # What fails here does so on purpose, and is shown below.
+    logging.getLogger("duework").setLevel(logging.CRITICAL)
     batch = await app.abatch(check_user, range(1, 201), name="nightly", then=report)
     async with app.running():
         while not (progress := await batch.aprogress()).settled:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import shutil
 import signal
@@ -223,6 +224,8 @@ async def work() -> None:
 
 
 def main() -> int:
+    # What fails here does so on purpose, and is shown below.
+    logging.getLogger("duework").setLevel(logging.CRITICAL)
     if sys.argv[1:] == ["worker"]:
         asyncio.run(work())
         return 0

@@ -1,6 +1,7 @@
 """A process of its own for each job: a crash, a leak or an endless loop harms nobody else."""
 
 import asyncio
+import logging
 import os
 import signal
 import tempfile
@@ -34,6 +35,8 @@ def killer() -> None:
 
 
 async def main() -> None:
+    # What fails here does so on purpose, and is shown below.
+    logging.getLogger("duework").setLevel(logging.CRITICAL)
     async with app.running():
         jobs = [
             await task.aenqueue(*args)
@@ -43,7 +46,8 @@ async def main() -> None:
         for job in jobs:
             ended = await job.await_("30s")
             why = (ended.error or "").splitlines()
-            print(f"{ended.task:8} {ended.state:7} {ended.result or ''} {why[0] if why else ''}")
+            said = ended.result if ended.state == "done" else why[0] if why else ""
+            print(f"{ended.task:8} {ended.state:7} {said}")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ def status(request: Request) -> JSONResponse:
         job = work.job(request.path_params["job"])
     except NotFound as error:
         return JSONResponse({"error": error.code}, status_code=404)
-    return JSONResponse({"phase": job.phase, "result": job.result})
+    result = job.result if job.state == "done" else None
+    return JSONResponse({"phase": job.phase, "result": result})
 
 
 web = Starlette(

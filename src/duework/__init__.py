@@ -12,6 +12,8 @@ from duework.errors import (
     Error,
     Gone,
     InvalidArguments,
+    JobCancelled,
+    JobFailed,
     LeaseLost,
     NotFound,
     ObjectTooLarge,
@@ -32,6 +34,7 @@ from duework.health.status import Status, TaskStatus, WorkerStatus
 from duework.health.verify import Finding
 from duework.health.why import Why
 from duework.kernel import facts
+from duework.kernel.failure import Failure
 from duework.kernel.outcomes import Cancel, Fail, Retry, Snooze, Throttled
 from duework.kernel.paces.adaptive import Adaptive
 from duework.kernel.paces.pace import Rate, Tick
@@ -81,10 +84,13 @@ __all__ = [
     "Error",
     "Exponential",
     "Fail",
+    "Failure",
     "Finding",
     "Gone",
     "InvalidArguments",
     "Job",
+    "JobCancelled",
+    "JobFailed",
     "LeaseLost",
     "Need",
     "Next",

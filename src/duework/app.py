@@ -22,7 +22,7 @@ from duework.db.database import Tx, is_stdlib
 from duework.db.urls import open_database, redacted, served
 from duework.durations import Duration, milliseconds
 from duework.errors import UsageError
-from duework.handles import Job, Queue
+from duework.handles import Job, Queue, not_kept
 from duework.health.needs import Need
 from duework.health.status import Status
 from duework.health.why import Why
@@ -43,6 +43,7 @@ from duework.kernel.pruning import (
 )
 from duework.kernel.tasks import Definition, Policy, Registry, Writes, check_count, check_name
 from duework.kernel.transaction import Block, Transaction
+from duework.observe import log
 from duework.outside.secrets import NewSecret, Secrets
 from duework.part import Part, Tasks, define
 from duework.shapes.batches.handle import Batches
@@ -348,6 +349,7 @@ class App(
         self.find_objects()
         engine = self.engine
         engine.make_ready()
+        engine.log, engine.logs_each = log.report, log.logs_each
         self._arm_housekeeping(engine)
         self._arm()
         return Worker(engine, self.limits, queues)
@@ -419,27 +421,10 @@ class App(
         view = (
             self._view(tx.query(JOBS.jobs, {"ids": [row.id]})[0])
             if ending.keep != 0
-            else self._gone(row, ending)
+            else not_kept(self, row, ending)
         )
         for reaction in task.reactions:
             reaction(Transaction(tx, engine), view, ending.kind)
-
-    def _gone(self, row: LockedJob, ending: Ending) -> Job[Any]:
-        """The view of a row that was not kept."""
-        state: Any = ending.kind
-        return Job(
-            row.id,
-            "",
-            row.task,
-            key=row.key,
-            state=state,
-            at=row.at,
-            failures=row.failures + (state == "failed"),
-            payload=row.payload,
-            stored_result=ending.result,
-            error=ending.error,
-            _app=self,
-        )
 
 
 def _clock() -> Clock:

@@ -17,6 +17,8 @@
     ├── NotFound              no such job, queue, …
     ├── Conflict              the state does not allow it: reviving onto a taken key
     ├── LeaseLost             the job is no longer ours; stop
+    ├── JobFailed             the job whose value was asked for has failed; `failure` says why
+    ├── JobCancelled          the same, cancelled
     ├── WaitTimeout           the job had not settled in time; it goes on
     └── DatabaseError         the database failed; the cause is in __cause__
         ├── Unavailable       could not be reached or written in time; try again
@@ -29,7 +31,10 @@ Outcomes are not errors: see `kernel.outcomes`. Drivers' exceptions never leave 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from duework.kernel.failure import Failure
 
 
 class Error(Exception):
@@ -135,6 +140,22 @@ class LeaseLost(Error):
     """The job is no longer held by this worker; nothing of this attempt is written."""
 
     code = "lease_lost"
+
+
+class JobFailed(Error):
+    """The job has failed, so there is no result."""
+
+    code = "job_failed"
+
+    def __init__(self, message: str = "", failure: Failure | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class JobCancelled(Error):
+    """The job was cancelled, so there is no result."""
+
+    code = "job_cancelled"
 
 
 class WaitTimeout(Error, TimeoutError):

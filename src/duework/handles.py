@@ -13,8 +13,9 @@ from duework.averbs import averb
 from duework.clock import as_datetime, monotonic, pause
 from duework.codec import decode
 from duework.durations import Duration, milliseconds
-from duework.errors import Error, NotFound, WaitTimeout
-from duework.kernel.job import JobId, Phase, State, phase
+from duework.errors import Error, JobCancelled, JobFailed, NotFound, WaitTimeout
+from duework.kernel.failure import Failure, read_failure
+from duework.kernel.job import Ending, JobId, LockedJob, Phase, State, phase
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -47,6 +48,11 @@ class Attempt:
     started: int | None
     ended: int
     error: str | None
+
+    @property
+    def failure(self) -> Failure | None:
+        """Its error in parts."""
+        return None if self.error is None else read_failure(self.error)
 
 
 class Job(msgspec.Struct, Generic[R], frozen=True):
@@ -92,11 +98,23 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
 
     @property
     def result(self) -> Any:
-        """What the task returned, by its annotation where this process knows the task."""
+        """What the task returned, by its annotation where this process knows the task.
+
+        None until it is done; of a job that has failed, `JobFailed`.
+        """
+        if self.state == "failed":
+            raise self._failed()
         if self.stored_result is None:
             return None
         known = self._of().registry.get(self.task)
         return known.result.decode(self.stored_result) if known else decode(self.stored_result)
+
+    @property
+    def failure(self) -> Failure | None:
+        """What it failed by, or its last attempt; None if it has not, or was cancelled."""
+        if self.error is None or self.state == "cancelled":
+            return None
+        return read_failure(self.error)
 
     @property
     def arguments(self) -> Any:
@@ -157,6 +175,25 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
             await asyncio.sleep(delay)
         raise WaitTimeout(f"job {self.id} has not settled in {timeout}")
 
+    def value(self, timeout: Duration | None = None) -> R:
+        """Wait for what the task returns; `JobFailed` or `JobCancelled` if it does not."""
+        return self.wait(timeout)._value()  # noqa: SLF001 - ours
+
+    async def avalue(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 - as `value`
+        """The same for async code."""
+        return (await self.await_(timeout))._value()  # noqa: SLF001 - ours
+
+    def _value(self) -> R:
+        if self.state == "cancelled":
+            raise JobCancelled(f"job {self.id} of {self.task} was cancelled: {self.error}")
+        value: R = self.result
+        return value
+
+    def _failed(self) -> JobFailed:
+        failure = self.failure or Failure(None, "no reason is stored")
+        why = str(failure).partition("\n")[0]
+        return JobFailed(f"job {self.id} of {self.task} has failed: {why}", failure)
+
     def _settled(self) -> Job[R] | None:
         try:
             job = self.refresh()
@@ -170,6 +207,24 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
             raise Error("this job is not bound to an App")
         app: App = self._app
         return app
+
+
+def not_kept(app: App, row: LockedJob, ending: Ending) -> Job[Any]:
+    """The view of a row that was not kept."""
+    state: Any = ending.kind
+    return Job(
+        row.id,
+        "",
+        row.task,
+        key=row.key,
+        state=state,
+        at=row.at,
+        failures=row.failures + (state == "failed"),
+        payload=row.payload,
+        stored_result=ending.result,
+        error=ending.error,
+        _app=app,
+    )
 
 
 class Queue:

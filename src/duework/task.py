@@ -23,6 +23,7 @@ from duework.kernel.job import (
     NewJob,
     NewMembers,
 )
+from duework.kernel.surroundings.reactions import reaction as in_settle
 from duework.kernel.tasks import FOR_EVER, Definition, check_name, check_priority
 
 if TYPE_CHECKING:
@@ -301,7 +302,8 @@ class Task(Using[P, R], Generic[P, R, C]):
 
     def settled(self, reaction: Callable[..., None]) -> Callable[..., None]:
         """Register `(tx, job, outcome)` to run inside the settle, for done, failed and cancelled."""
-        self.definition.reactions.append(reaction)
+        where = f"@{self.name}.settled"
+        self.definition.reactions.append(in_settle(where, reaction, "tx, job, outcome"))
         return reaction
 
     def __repr__(self) -> str:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from duework.averbs import averb
 from duework.changes import Watching
-from duework.errors import NotFound
+from duework.errors import NotFound, UsageError
 from duework.handles import Attempt, Job
 from duework.kernel import jobs, lanes
 from duework.kernel.engine import Engine
 from duework.kernel.error_text import redact
+from duework.kernel.job import OWN_QUEUE
 from duework.kernel.lanes import JOBS
 from duework.kernel.tasks import Registry
 
@@ -44,9 +45,14 @@ class Verbs(Watching):
         key: str = "",
         before: int = 2**62,
         limit: int = 50,
+        own: bool = False,
     ) -> list[Job[Any]]:
-        """Jobs, newest first; go on with `before=` the last id."""
-        wanted = jobs.Filter(phase, task, queue, key, before, limit)
+        """Jobs, newest first; go on with `before=` the last id.
+
+        The engine's own, which prune and fire schedules, are left out unless they failed or are asked
+        for: by `own=True`, or by the name of their task, queue or key.
+        """
+        wanted = jobs.Filter(phase, task, queue, key, before, limit, own)
         with self.engine.database.reading() as tx:
             rows = jobs.search(tx, wanted, now=self.now())
         return [self._view(row) for row in rows]
@@ -105,6 +111,11 @@ class Verbs(Watching):
 
     def purge_queue(self, queue: str) -> int:
         """Cancel every job of a queue that does not run, a chunk at a time."""
+        if queue == OWN_QUEUE:
+            raise UsageError(
+                f"{queue!r} is the engine's own queue, and without its jobs no schedule fires;"
+                " pause a schedule instead"
+            )
         total = 0
         while count := self.engine.writer.call(self.engine.purge_queue, [queue])[0]:
             total += count

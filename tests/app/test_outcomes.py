@@ -315,7 +315,7 @@ def test_reactions_see_the_job_and_how_it_ended(harness: Harness) -> None:
 
     @work.settled
     def note(tx: object, job: Job[str], outcome: str) -> None:
-        text = f"{job.arguments['how']} {job.state} {outcome} {job.result}"
+        text = f"{job.arguments['how']} {job.state} {outcome} {job.failure or job.result}"
         tx.write("insert into note (text) values (:text)", text=text)  # type: ignore[attr-defined]
 
     for how in ("done", "failed", "cancelled"):
@@ -327,7 +327,7 @@ def test_reactions_see_the_job_and_how_it_ended(harness: Harness) -> None:
         "by hand cancelled cancelled None",
         "cancelled cancelled cancelled None",
         "done done done done",
-        "failed failed failed None",
+        "failed failed failed ValueError: no",
     ]
 
 

@@ -93,6 +93,38 @@ def test_jobs_are_listed_newest_first_page_by_page(harness: Harness) -> None:
     assert len(harness.app.jobs(phase="done", task="greet", queue="default")) == 5
 
 
+def test_the_engines_own_jobs_are_listed_only_when_asked_for(app: App) -> None:
+    @app.task
+    async def greet() -> None: ...
+
+    @app.task(cron="0 3 * * *")
+    async def nightly() -> None: ...
+
+    app.worker()
+    job = greet.enqueue()
+
+    assert [each.id for each in app.jobs()] == [each.id for each in app.jobs(limit=1)] == [job.id]
+    assert app.jobs(phase="waiting") == app.jobs(phase="running") == []
+    own = [each for each in app.jobs(own=True) if each.id != job.id]
+    assert sorted(each.task for each in own) == ["duework.fire", "duework.prune"]
+    assert {each.id for each in app.jobs(queue="duework")} == {each.id for each in own}
+    assert [each.task for each in app.jobs(task="duework.prune")] == ["duework.prune"]
+
+
+def test_cancelling_all_that_is_listed_leaves_schedules_alone(app: App) -> None:
+    @app.task(cron="0 3 * * *")
+    async def nightly() -> None: ...
+
+    app.worker()
+
+    for job in app.jobs(limit=1000):
+        job.cancel()
+    with pytest.raises(UsageError, match="engine's own"):
+        app.queue("duework").purge()
+    assert [each.state for each in app.schedules()] == ["active"]
+    assert len(app.jobs(own=True, phase="waiting")) == 2
+
+
 def test_a_closed_app_stays_closed(app: App) -> None:
     @app.task
     async def greet() -> None: ...

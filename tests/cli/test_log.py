@@ -20,6 +20,7 @@ SAMPLES: tuple[log.Reported, ...] = (
     facts.WorkerStopped(7, 2),
     facts.JobStarted(2**60, "greet", 1),
     facts.JobSettled(2**60, "greet", "done", 12),
+    facts.Traffic(1200, 1, 1000),
     facts.LeaseWasLost(1, "greet"),
     facts.LeaseRecovered(1, 7, crashed=True),
     facts.JobStuck(1, "greet", "it ran longer than its timeout of 1s"),
@@ -75,7 +76,14 @@ def test_an_error_of_a_job_cannot_break_out_of_its_line() -> None:
 def test_a_job_that_fails_for_good_is_an_error_and_a_retry_a_warning() -> None:
     assert log.level(facts.JobSettled(1, "t", "failed", 1)) == logging.ERROR
     assert log.level(facts.JobSettled(1, "t", "retry", 1)) == logging.WARNING
-    assert log.level(facts.JobSettled(1, "t", "done", 1)) == logging.INFO
+    assert log.level(facts.JobSettled(1, "t", "done", 1)) == logging.DEBUG
+    assert log.level(facts.JobSettled(1, "t", "cancelled", 1)) == logging.INFO
+    assert log.level(facts.Traffic(1, 0, 1000)) == logging.INFO
+
+
+def test_what_went_well_is_summed_up_in_a_sentence() -> None:
+    assert log.words(facts.Traffic(1200, 0, 1000)).text == "1,200 jobs done in 1s"
+    assert log.words(facts.Traffic(1, 2, 900)).text == "1 job done, 2 put off in 900ms"
 
 
 def test_what_a_user_logs_is_printed_in_the_same_form(lines: io.StringIO) -> None:

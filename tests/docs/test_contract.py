@@ -74,7 +74,7 @@ def test_the_first_example_runs_as_written(app: App, greet: Task[..., str, Any])
 
     assert asyncio.run(work()) == "hello ada"
     assert job.wait(timeout="5s").result == "hello ada"
-    assert len(app.jobs()) == 8
+    assert len(app.jobs()) == 7
 
 
 def test_the_example_of_the_harness_runs_as_written(kind: str, request: Any) -> None:

@@ -90,6 +90,8 @@ ONE: dict[str, dict[str, Any]] = {
     "count_kept": {"bound": 1000},
     "summary": {"now": START, "bound": 1000},
     "search": {
+        "own": 0,
+        "own_queue": "duework",
         "before": 500,
         "task": "",
         "queue": "",
@@ -100,6 +102,7 @@ ONE: dict[str, dict[str, Any]] = {
     },
     "search_failed": {"before": 500, "task": "", "queue": "", "key": "", "wanted": 9},
     "search_held": {"before": 9, "task": "", "queue": "", "key": "", "phase": "running", "now": 1}
+    | {"own": 0, "own_queue": "duework"}
     | {"wanted": 9},
     "jobs": {"ids": [1, 2, 3]},
     "worker_gone": {"id": ME},

@@ -33,6 +33,13 @@ def sleep(seconds: float) -> None:
 @app.task(queue="stuck", timeout="100ms")
 def stuck() -> None:
     time.sleep(60)
+
+@app.task(queue="broken")
+def broken(card: str) -> None:
+    try:
+        {}[card]
+    except KeyError as error:
+        raise LookupError("no such card") from error
 """
 
 
@@ -99,6 +106,9 @@ def shop(url: str) -> Iterator[App]:
     @app.task(queue="stuck")
     def stuck() -> None: ...
 
+    @app.task(queue="broken")
+    def broken(card: str) -> None: ...
+
     yield app
     app.close()
 
@@ -118,7 +128,25 @@ def test_a_worker_runs_a_job_and_stops_on_sigterm(start: Callable[..., Program],
 
     assert done.stored_result == f'"hello ada from {program.process.pid}"'
     assert code == 0
-    assert [each["event"] for each in program.events()][-2:] == ["stopping", "worker_stopped"]
+    events = [each["event"] for each in program.events() if each["event"] != "traffic"]
+    assert events[-2:] == ["stopping", "worker_stopped"]
+    assert [each["done"] for each in program.events("traffic")] == [1]
+
+
+def test_what_fails_is_logged_with_its_trace_and_its_cause(
+    start: Callable[..., Program], shop: App
+) -> None:
+    program = start()
+    job = enqueue(shop, "broken", "visa")
+
+    settled = program.wait_for(lambda: program.events("job_settled"))
+    assert program.stop() == 0
+    assert (settled[0]["job"], settled[0]["level"]) == (str(job.id), "error")
+    trace = settled[0]["trace"].splitlines()
+    assert "KeyError: 'visa'" in trace
+    assert trace[-1] == "LookupError: no such card"
+    assert any("shop.py" in line for line in trace)
+    assert "exception" not in settled[0]
 
 
 def test_ctrl_c_ends_with_130(start: Callable[..., Program], shop: App) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -48,21 +47,8 @@ def list_(app: App, out: Out, *, phase: str | None, everything: bool, **wanted: 
 
     The engine's own jobs (queue `duework`) are left out, unless they failed or are asked for.
     """
-    everything = everything or bool(wanted["queue"] or wanted["task"] or wanted["key"])
-    found = list(islice(_found(app, phase or "", wanted, everything=everything), wanted["limit"]))
+    found = app.jobs(phase=phase or "", own=everything, **wanted)
     show_list(out, found, app.now(), wanted["limit"])
-
-
-def _found(app: App, phase: str, wanted: dict[str, Any], *, everything: bool) -> Iterator[Job[Any]]:
-    """Jobs page by page, so that what is left out does not make a list shorter."""
-    page = app.jobs(phase=phase, **wanted)
-    while page:
-        for job in page:
-            if everything or job.queue != OWN_QUEUE or job.phase == "failed":
-                yield job
-        if len(page) < wanted["limit"]:
-            return
-        page = app.jobs(phase=phase, **{**wanted, "before": page[-1].id})
 
 
 def show_list(out: Out, found: list[Job[Any]], now: int, limit: int, *, phase: bool = True) -> None:

@@ -161,7 +161,6 @@ async def _work(app: App, options: RunOptions) -> int:
     try:
         worker = await asyncio.to_thread(app.worker, queues)
         signals = StopSignals(worker)
-        app.on_fact(log.report)
         recycled = _recycling(app, worker) if options.supervised is not None else None
         if view is not None:
             app.on_fact(view.see)

@@ -21,7 +21,7 @@ from duework.kernel import jobs, lanes, processes
 from duework.kernel.batches import verbs as batches
 from duework.kernel.changes import JOBS, Feed, Touched
 from duework.kernel.clock_watch import ClockWatch, Reading, reading
-from duework.kernel.facts import ClockStepped, Fact
+from duework.kernel.facts import ClockStepped, Fact, Traffic
 from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewBatch, NewJob, NewMembers
 from duework.kernel.lanes import Lanes
 from duework.kernel.minutes.counters import Minutes
@@ -101,6 +101,10 @@ class Engine:
         self.writer.before_second_run = self._draw_elsewhere
         self.chance: Callable[[], float] = random.random
         self.hooks: list[Callable[[Fact], None]] = []
+        # Words facts for the standard `logging`; set by the app when it makes a worker.
+        self.log: Callable[[Fact | Traffic], None] | None = None
+        # Whether the log wants to know of each job that starts and goes well.
+        self.logs_each: Callable[[], bool] = lambda: False
         # Called, from any thread, when there may be something to claim.
         self.local_bells: list[Callable[[], None]] = []
         # Both are set by the app for a SQLite file; the second one only with `worker/handoff/`.
@@ -279,10 +283,28 @@ class Engine:
         if self.doorbell is not None:
             self.doorbell.ring()
 
+    @property
+    def listeners(self) -> Sequence[Callable[[Fact], None]]:
+        """Who is told of facts: the log of a worker, then the user's hooks."""
+        return self.hooks if self.log is None else [self.log, *self.hooks]
+
+    @property
+    def tells_each(self) -> bool:
+        """Whether the log or a hook wants to know of each job that starts and goes well."""
+        return bool(self.hooks) or (self.log is not None and self.logs_each())
+
     def emit(self, fact: Fact) -> None:
         """Report a fact; a hook that fails is logged and changes nothing."""
-        for hook in self.hooks:
-            try:
-                hook(fact)
-            except Exception:
-                logger.exception("a hook failed")
+        for hook in self.listeners:
+            self._tell(hook, fact)
+
+    def sum_up(self, traffic: Traffic) -> None:
+        """Tell the log, if there is one."""
+        if self.log is not None:
+            self._tell(self.log, traffic)
+
+    def _tell(self, hook: Callable[[Any], None], fact: Fact | Traffic) -> None:
+        try:
+            hook(fact)
+        except Exception:
+            logger.exception("a hook failed")

@@ -1,5 +1,7 @@
 """Errors as text for people: bounded, with a short trace, without values and without secrets.
 
+The text of an exception is its name and message, its class where the name alone does not say it, where it
+came from, and the same of what caused it. `failure.py` reads that form back.
 Nothing here trusts an exception: its message may be endless, its `__str__` may raise.
 """
 
@@ -13,7 +15,11 @@ _MESSAGE = 1500
 _MARGIN = 1000
 _LOOKED_AT = 10_000
 _FRAMES = 6
-_OURS = re.compile("/duework/(kernel|worker|shapes)/")
+# Of what caused it: how many, and how much of each message.
+_CAUSES = 3
+_CAUSE_MESSAGE = 500
+CLASS, AT, CAUSED = "  class ", "  at ", "caused by "
+OURS = re.compile("/duework/(kernel|worker|shapes)/")
 
 # What looks like a password or a token: in URLs, in headers, in `name=value`.
 _SECRETS = (
@@ -45,10 +51,50 @@ def hide(value: str) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """'ValueError: message', then where it came from, innermost call last."""
-    name, message = type.__getattribute__(type(error), "__name__"), said(error)
+    """'ValueError: message', then where it came from, innermost call last, and what caused it."""
+    return "\n".join([*_described(error, said(error)), *_causes(_cause(error))])
+
+
+def decided(outcome: BaseException) -> str:
+    """What an outcome says, and the exception that it was raised from, if any."""
+    return "\n".join([said(outcome), *_causes(outcome.__cause__)])
+
+
+def class_of(error: BaseException) -> str:
+    """Its class with the module, as `builtins.KeyError`."""
+    kind = type(error)
+    module = type.__getattribute__(kind, "__module__")
+    return storable(f"{module}.{type.__getattribute__(kind, '__qualname__')}")
+
+
+def _described(error: BaseException, message: str) -> list[str]:
+    name = type.__getattribute__(type(error), "__name__")
+    trace, named = list(map(redact, _trace(error))), class_of(error)
+    # Of a built-in one that has a trace, the name says it all.
+    known = named == f"builtins.{name}" and bool(trace)
     head = f"{name}: {message}" if message else name
-    return "\n".join([head, *map(redact, _trace(error))])
+    return [head, *([] if known else [f"{CLASS}{named}"]), *trace]
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    if error.__cause__ is not None or error.__suppress_context__:
+        return error.__cause__
+    return error.__context__
+
+
+def _causes(error: BaseException | None) -> list[str]:
+    """Bounded, since causes may be many and may go round in a circle."""
+    lines: list[str] = []
+    for _ in range(_CAUSES):
+        if error is None:
+            break
+        message = said(error)
+        if len(message) > _CAUSE_MESSAGE:
+            message = message[: _CAUSE_MESSAGE - 1] + "…"
+        head, *rest = _described(error, message)
+        lines += [f"{CAUSED}{head}", *rest]
+        error = _cause(error)
+    return lines
 
 
 def said(error: BaseException) -> str:
@@ -90,5 +136,5 @@ def storable(text: str) -> str:
 
 def _trace(error: BaseException) -> list[str]:
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if not _OURS.search(frame.filename)]
-    return [f"  at {frame.filename}:{frame.lineno} in {frame.name}" for frame in theirs[-_FRAMES:]]
+    theirs = [frame for frame in frames if not OURS.search(frame.filename)]
+    return [f"{AT}{frame.filename}:{frame.lineno} in {frame.name}" for frame in theirs[-_FRAMES:]]

@@ -5,7 +5,7 @@ A hook sees facts and cannot change them; in a crash the last ones may be lost.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from duework.kernel.job import Kind
 
@@ -38,6 +38,8 @@ class JobSettled:
     milliseconds: int
     error: str | None = None
     retry_at: int | None = None
+    # What the task raised, itself; None where it ran in a process of its own.
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,15 @@ class MessageMoved:
     id: int
     state: str
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What went well lately; for the log alone, about once a second, instead of a line for each job."""
+
+    done: int
+    put_off: int
+    milliseconds: int
 
 
 Fact = (

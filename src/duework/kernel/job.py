@@ -261,6 +261,8 @@ class Ending(msgspec.Struct, frozen=True):
     report: PaceReport | None = None
     # What it has used of quotas: (name, what its claim took, what it used, when that was taken).
     spent: tuple[tuple[str, int, int, int], ...] = ()
+    # What was raised, for hooks; only its text is stored.
+    exception: BaseException | None = None
 
     def but(self, **changes: Any) -> Ending:
         return msgspec.structs.replace(self, **changes)

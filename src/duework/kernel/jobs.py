@@ -21,7 +21,16 @@ from duework.ids import Ids
 from duework.kernel.batches.counters import BATCHES, SettleContext, Tally
 from duework.kernel.claim import new_claim, start_by
 from duework.kernel.error_text import storable
-from duework.kernel.job import DAY, Claimed, Enqueued, JobId, LaneName, NewJob, Reaction
+from duework.kernel.job import (
+    DAY,
+    OWN_QUEUE,
+    Claimed,
+    Enqueued,
+    JobId,
+    LaneName,
+    NewJob,
+    Reaction,
+)
 from duework.kernel.lanes import JOBS, Lanes
 from duework.kernel.settle import (
     ALIKE,
@@ -291,6 +300,8 @@ class Filter:
     key: str = ""
     before: int = 2**62
     limit: int = 50
+    # Also the engine's own jobs; who names a task, a queue or a key gets them, and so do all that failed.
+    own: bool = False
 
 
 def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
@@ -302,12 +313,14 @@ def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
         "key": wanted.key,
         "wanted": min(wanted.limit, CHUNK),
     }
+    own = wanted.own or bool(wanted.task or wanted.queue or wanted.key)
+    more = {"phase": wanted.phase, "now": now, "own": int(own), "own_queue": OWN_QUEUE}
     if wanted.phase == "failed":
         found = tx.query(JOBS.search_failed, values)
     elif wanted.phase in {"running", "expired"}:
-        found = tx.query(JOBS.search_held, {**values, "phase": wanted.phase, "now": now})
+        found = tx.query(JOBS.search_held, {**values, **more})
     else:
-        found = tx.query(JOBS.search, {**values, "phase": wanted.phase, "now": now})
+        found = tx.query(JOBS.search, {**values, **more})
     return tx.query(JOBS.jobs, {"ids": [row[0] for row in found]})
 
 

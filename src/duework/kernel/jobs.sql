@@ -444,6 +444,7 @@ where j.id < :before
   and (:task = '' or j.task = :task)
   and (:queue = '' or l.queue = :queue)
   and (:key = '' or j.key = :key)
+  and (:own = 1 or l.queue <> :own_queue or j.state = 'failed')
   and (:phase = '' or :phase = j.state or :phase = case
         when j.state <> 'open' then j.state
         when j.worker is not null and j.due > :now then 'running'
@@ -474,6 +475,7 @@ where j.worker is not null and j.id < :before
   and (:task = '' or j.task = :task)
   and (:queue = '' or l.queue = :queue)
   and (:key = '' or j.key = :key)
+  and (:own = 1 or l.queue <> :own_queue or j.state = 'failed')
   and (:phase = 'running') = (j.due > :now)
 order by j.id desc
 limit :wanted

@@ -317,7 +317,8 @@ def _record(tx: Tx, row: LockedJob, ending: Ending, around: SettleContext) -> No
 def _as_wished(tx: Tx, row: LockedJob, ending: Ending, now: int) -> Ending:
     """A job with a cancel reason ends so, unless it was done before it noticed; others as it is due."""
     if row.cancel_reason is not None and ending.kind != "done":
-        return ending.but(kind="cancelled", error=row.cancel_reason, keep=ending.keep_cancelled)
+        why, keep = row.cancel_reason, ending.keep_cancelled
+        return ending.but(kind="cancelled", error=why, keep=keep, exception=None)
     if ending.kind == "misfit":
         return after_misfit(tx, row, ending, now=now)
     if ending.untried:

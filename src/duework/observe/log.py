@@ -9,17 +9,24 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from dataclasses import asdict, dataclass
+import traceback
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import TextIO
 
-from duework import facts
 from duework.durations import human
+from duework.kernel import facts
+from duework.kernel.error_text import OURS, redact
+from duework.kernel.outcomes import Outcome
 
 logger = logging.getLogger("duework")
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
+# Of a trace this much is shown: innermost calls, last lines.
+TRACE_FRAMES = -30
+TRACE_LINES = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ class LogLine:
     text: str
 
 
-Reported = facts.Fact | Stopping | ChildStarted | ChildEnded
+Reported = facts.Fact | facts.Traffic | Stopping | ChildStarted | ChildEnded
 
 
 def level(fact: Reported) -> int:
@@ -69,6 +76,9 @@ def level(fact: Reported) -> int:
 
 
 _SETTLED = {
+    # A line for each job would be most of what a busy worker does; see Traffic.
+    "done": logging.DEBUG,
+    "snooze": logging.DEBUG,
     "retry": logging.WARNING,
     "misfit": logging.WARNING,
     "failed": logging.ERROR,
@@ -102,6 +112,8 @@ def words(fact: Reported) -> LogLine:  # noqa: C901, PLR0911, PLR0912 - one sent
             return LogLine(how, "job_started", f"{_job(fact)} started, attempt {fact.attempt}")
         case facts.JobSettled():
             return LogLine(how, "job_settled", _settled(fact))
+        case facts.Traffic():
+            return LogLine(how, "traffic", _traffic(fact))
         case facts.LeaseWasLost():
             text = f"{_job(fact)} lost its lease: nothing of this attempt is written"
             return LogLine(how, "lease_lost", text)
@@ -155,7 +167,12 @@ def _job(fact: _OfJob) -> str:
 
 
 def _jobs(count: int) -> str:
-    return "1 job" if count == 1 else f"{count} jobs"
+    return "1 job" if count == 1 else f"{count:,} jobs"
+
+
+def _traffic(fact: facts.Traffic) -> str:
+    later = f", {fact.put_off:,} put off" if fact.put_off else ""
+    return f"{_jobs(fact.done)} done{later} in {human(fact.milliseconds)}"
 
 
 def _settled(fact: facts.JobSettled) -> str:  # noqa: PLR0911 - one sentence for each kind
@@ -192,11 +209,61 @@ def _ended(fact: ChildEnded) -> str:
     return f"process {fact.number} (pid {fact.pid}) {how}: it is replaced {when}"
 
 
+def logs_each() -> bool:
+    """Whether each job that starts and goes well has a line of its own."""
+    return logger.isEnabledFor(logging.DEBUG)
+
+
 def report(fact: Reported) -> None:
-    """The hook to give to `app.on_fact`."""
-    if logger.isEnabledFor(level(fact)):
-        line = words(fact)
-        logger.log(line.level, "%s", line.text, extra={"event": line.event, "fact": fact})
+    """Log a fact, with the trace of what failed; every worker does, also inside another program."""
+    if not logger.isEnabledFor(level(fact)):
+        return
+    line, raised, trace = words(fact), None, ""
+    if isinstance(fact, facts.JobSettled):
+        raised, trace = _raised(fact), _trace(fact)
+    record = logger.makeRecord(
+        logger.name,
+        line.level,
+        __file__,
+        0,
+        "%s",
+        (escaped(line.text),),
+        None if raised is None else (type(raised), raised, raised.__traceback__),
+        extra={"event": line.event, "fact": fact},
+    )
+    # What formatters print; the exception itself, which may hold secrets, is for handlers that ask for it.
+    record.exc_text = trace or None
+    logger.handle(record)
+
+
+def _raised(fact: facts.JobSettled) -> BaseException | None:
+    """What went wrong; an outcome that was raised is a decision, unless it was raised from an error."""
+    error = fact.exception
+    return error.__cause__ if isinstance(error, Outcome) else error
+
+
+def _trace(fact: facts.JobSettled) -> str:
+    """The whole trace, of what was raised here; else as much as was stored."""
+    error, text = _raised(fact), (fact.error or "").partition("\n")[2]
+    if error is not None and (error.__traceback__ or error.__cause__):
+        try:
+            trace = _theirs(error.__traceback__)
+            text = "".join(
+                traceback.format_exception(type(error), error, trace, limit=TRACE_FRAMES)
+            )
+        except Exception:  # noqa: BLE001 - an error that cannot be shown; what is stored could be
+            text = text or ""
+    lines = text.rstrip().split("\n")[-TRACE_LINES:]
+    return "\n".join(escaped(redact(each)) for each in lines)
+
+
+def _theirs(trace: TracebackType | None) -> TracebackType | None:
+    """Without the calls by which we came to the task."""
+    while trace is not None and trace.tb_next is not None:
+        if not OURS.search(trace.tb_frame.f_code.co_filename):
+            break
+        trace = trace.tb_next
+    return trace
 
 
 def escaped(text: str) -> str:
@@ -213,10 +280,8 @@ class TextForm(logging.Formatter):
         when = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S.%f")[:-3]
         name = "" if record.name == "duework" else f"{record.name}: "
         line = f"{when} {record.levelname:<7} {escaped(name + record.getMessage())}"
-        if record.exc_info:
-            trace = self.formatException(record.exc_info).splitlines()
-            line = "\n".join([line, *(f"    {escaped(each)}" for each in trace)])
-        return line
+        trace = _trace_of(record, self).splitlines()
+        return "\n".join([line, *(f"    {escaped(each)}" for each in trace)])
 
 
 class JsonForm(logging.Formatter):
@@ -233,13 +298,23 @@ class JsonForm(logging.Formatter):
         }
         fact = getattr(record, "fact", None)
         if fact is not None:
-            fields = asdict(fact)
-            line |= {
-                key: str(v) if key in {"job", "worker", "id"} else v for key, v in fields.items()
-            }
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
+            line |= _fields(fact)
+        if trace := _trace_of(record, self):
+            line["trace"] = trace
         return json.dumps(line, default=str)
+
+
+def _trace_of(record: logging.LogRecord, form: logging.Formatter) -> str:
+    if record.exc_text or not record.exc_info:
+        return record.exc_text or ""
+    return form.formatException(record.exc_info)
+
+
+def _fields(fact: Reported) -> dict[str, object]:
+    """What a fact says, without the exception, which has a trace instead."""
+    names = [each.name for each in fields(fact) if each.name != "exception"]
+    found = {name: getattr(fact, name) for name in names}
+    return {key: str(v) if key in {"job", "worker", "id"} else v for key, v in found.items()}
 
 
 def configure(how_much: str, form: str, stream: TextIO | None = None) -> None:

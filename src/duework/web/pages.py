@@ -15,7 +15,6 @@ from duework.clock import FOREVER
 from duework.errors import NotFound
 from duework.handles import Job
 from duework.kernel.engine import OWN_TASKS
-from duework.kernel.job import OWN_QUEUE
 from duework.web.filters import dur
 from duework.web.overview import sums
 from duework.web.rendering import first_line, static_files
@@ -46,7 +45,7 @@ def jobs(visit: Visit) -> Response:
     """Jobs by phase, task, queue and key, newest first; all of that is in the address."""
     if visit.asked("q"):
         return _found(visit, visit.asked("q").strip())
-    wanted = {name: visit.asked(name) for name in FILTERS}
+    wanted: dict[str, Any] = {name: visit.asked(name) for name in FILTERS}
     phase = visit.asked("phase")
     if phase not in {"", "expired", *PHASES}:
         raise HTTPException(400, "There is no such phase.")
@@ -56,10 +55,7 @@ def jobs(visit: Visit) -> Response:
     if not re.fullmatch(r"[0-9]{1,19}", before):
         raise HTTPException(400, "`before` is the id of a job.")
     page = visit.app.jobs(phase=phase, **wanted, before=min(int(before), 2**62), limit=PAGE)
-    # The engine's own jobs are of no interest, unless they failed or are asked for.
-    own = any(wanted.values())
-    shown = [job for job in page if own or job.queue != OWN_QUEUE or job.phase == "failed"]
-    status = visit.app.status()
+    shown, status = page, visit.app.status()
     counts = {**sums(status), "failed": status.failed}
 
     def url(**more: str) -> str:

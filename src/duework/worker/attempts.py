@@ -135,7 +135,7 @@ class Attempts:
                 # Claimed for us by others, and found when its slot was taken.
                 self.decline([job])
                 continue
-            if self._engine.hooks:
+            if self._engine.tells_each:
                 self._engine.emit(JobStarted(job.id, job.task, job.failures + 1))
             if isinstance(attempt, Ending):
                 self.endings.append(attempt)

@@ -16,7 +16,7 @@ import msgspec
 from duework.codec import checksum
 from duework.durations import human
 from duework.errors import Error, InvalidArguments, TaskNotFound
-from duework.kernel.error_text import describe, said
+from duework.kernel.error_text import decided, describe
 from duework.kernel.job import KEEP, Claimed, Ending, PaceReport
 from duework.kernel.outcomes import Cancel, Fail, Misfit, Outcome, Retry, Snooze, Throttled
 from duework.kernel.run import Host, Run
@@ -155,10 +155,11 @@ class Runner:
                     "failed",
                     task,
                     now,
-                    error=said(outcome),
+                    error=decided(outcome),
                     effects=effects,
                     attempt=attempt,
                     report=_PERMANENT,
+                    exception=error,
                 )
             case Cancel() | Misfit():
                 kind = "cancelled" if isinstance(outcome, Cancel) else "misfit"
@@ -167,7 +168,7 @@ class Runner:
                     kind,
                     task,
                     now,
-                    error=said(outcome),
+                    error=decided(outcome),
                     effects=effects,
                     attempt=attempt,
                 )
@@ -233,7 +234,7 @@ class Runner:
     ) -> Ending:
         """A failure counts against `retries`; the policy says whether and when it is tried again."""
         job, task = attempt.job, attempt.task
-        text = said(error) if isinstance(error, (Outcome, TimedOut)) else describe(error)
+        text = decided(error) if isinstance(error, (Outcome, TimedOut)) else describe(error)
         retry = job.failures + 1
         hopeless = not _worth_retrying(task, error)
         if retry > task.policy.retries or hopeless:
@@ -246,6 +247,7 @@ class Runner:
                 effects=effects,
                 attempt=attempt,
                 report=_PERMANENT if hopeless else None,
+                exception=error,
             )
         delay = after_ms if after_ms is not None else task.delay(retry, self._chance())
         return self._ending(
@@ -257,6 +259,7 @@ class Runner:
             error=text,
             effects=effects,
             attempt=attempt,
+            exception=error,
         )
 
     def _ending(

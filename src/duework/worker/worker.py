@@ -27,7 +27,7 @@ from duework.kernel.lanes import Lane
 from duework.kernel.processes import Process
 from duework.worker.attempts import SWEEP_SECONDS, Attempts
 from duework.worker.host import WorkerHost
-from duework.worker.job_facts import JobFacts
+from duework.worker.job_facts import SUM_UP_SECONDS, JobFacts
 from duework.worker.lease_keeper import LeaseKeeper
 from duework.worker.resting import rest_of
 from duework.worker.rounds import CancelOrder, Round, RoundResult, Rounds, Signals, refused
@@ -124,7 +124,7 @@ class Worker:
         if self.offers:
             self._resting.open(self.id)
         keeper.start()
-        sweeper = asyncio.create_task(self._attempts.sweep_forever(self._watch_writer))
+        sweeper = asyncio.create_task(self._attempts.sweep_forever(self._now_and_then))
         try:
             await self._work()
         finally:
@@ -136,6 +136,7 @@ class Worker:
             keeper.stop()
             self._attempts.close()
             await engine.resources.leave()
+            self._job_facts.sum_up()
             engine.emit(WorkerStopped(self.id, released))
         if self._fatal is not None:
             raise self._fatal
@@ -383,6 +384,10 @@ class Worker:
             else:
                 self._after_round(round_, result)
                 return
+
+    def _now_and_then(self) -> None:
+        self._watch_writer()
+        self._job_facts.sum_up(every=SUM_UP_SECONDS)
 
     def _watch_writer(self) -> None:
         """Report when nothing can be written or taken on any more, and when it can again."""

@@ -23,6 +23,7 @@ from duework.errors import UsageError
 from duework.kernel.job import LaneName, NewJob
 from duework.kernel.outcomes import Cancel, Outcome
 from duework.kernel.run import Run, Write
+from duework.kernel.surroundings.reactions import reaction as in_settle
 from duework.kernel.tasks import check_name, check_priority
 from duework.shapes.chains.handle import Chain, ChainState, End, Next, Page, check_size
 from duework.shapes.chains.verbs import CHAINS, STOPPED, NewChain
@@ -121,12 +122,13 @@ class ChainTask(Generic[P]):
 
         Counts that it returns are added to the chain's. If it raises, the last page has failed.
         """
-        self.finishers.append(function)
+        self.finishers.append(in_settle(f"@{self.name}.finished", function, "tx, chain"))
         return function
 
     def settled(self, reaction: Callable[..., None]) -> Callable[..., None]:
         """Register `(tx, chain, outcome)` to run when a chain is done, failed or cancelled."""
-        self.reactions.append(reaction)
+        where = f"@{self.name}.settled"
+        self.reactions.append(in_settle(where, reaction, "tx, chain, outcome"))
         return reaction
 
     def _chains(self) -> Chains:
