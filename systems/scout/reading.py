@@ -163,14 +163,6 @@ def stages(now: int) -> list[dict[str, Any]]:
     apple = app().pace("apple")
     resting = pace["in_cooldown"]
     waiting = had["enriched"] - had["evaluated"]
-    made = (
-        app()
-        .read(
-            "select count(*) as n from scout_opportunity where first_at > :since",
-            since=now - 24 * HOUR,
-        )[0]
-        .n
-    )
     enriching = (
         "cooling down after a storm"
         if resting
@@ -215,10 +207,15 @@ def stages(now: int) -> list[dict[str, Any]]:
             had["opportunities"],
             "found",
             "done" if had["opportunities"] else "waiting",
-            f"{made} new in a day",
+            f"{_new_in_a_day(now)} new in a day",
             None,
         ),
     ]
+
+
+def _new_in_a_day(now: int) -> int:
+    sql = "select count(*) as n from scout_opportunity where first_at > :since"
+    return int(app().read(sql, since=now - 24 * HOUR)[0].n)
 
 
 def _stage(
