@@ -193,14 +193,16 @@ def test_the_pulse_goes_on_after_another_thread_dropped_the_connections(
     db: SqliteDatabase,
 ) -> None:
     before = db.pulse()
-    stop = threading.Event()
+    dropped, stop = threading.Event(), threading.Event()
 
     def drop() -> None:
         while not stop.is_set():
             db._drop_connections()  # noqa: SLF001 - what the writer does after a failed commit
+            dropped.set()
 
     dropping = threading.Thread(target=drop)
     dropping.start()
+    assert dropped.wait(10)
     pulses = [db.pulse() for _ in range(300)]
     stop.set()
     dropping.join(10)

@@ -46,7 +46,7 @@ def doors(app: App) -> list[Door]:
 
 
 def test_every_door_asks_for_its_scope(site: Site) -> None:
-    with_club(site.app)
+    part = with_club(site.app)
     job = task(site.app, "greet").enqueue("ada").id
     visitors: dict[str, str | None] = {
         "nobody": None,
@@ -62,9 +62,29 @@ def test_every_door_asks_for_its_scope(site: Site) -> None:
     assert {"/api/orders/{id}", "/club/users/{id}", "/club/users/{id}/pause"} < {
         each.path for each in found
     }
+    assert {each.path for each in found if each.needs == "person"} >= {
+        *("/club/mine/{id}", "/club/mine/{id}/stop", "/club/sign-out", "/api/me")
+    }
+    person = part.people.enter(part.people.entry("eve@other.test"))
     for each in found:
+        path = address(each.path, job)
         for who, token in visitors.items():
-            check_door(site, each, address(each.path, job), who, token)
+            check_door(site, each, path, who, token)
+        check_door_for_person(site, each, path, person or "")
+
+
+def check_door_for_person(site: Site, each: Door, path: str, session: str) -> None:
+    """Somebody of a part comes to no operator's door, and at their own to no row of another."""
+    browser = site.browser()
+    browser.cookies.set("duework-club", session)
+    headers = OURS if each.method == "POST" else {}
+    status = browser.request(each.method, path, headers=headers).status_code
+    if each.needs == "person":
+        mine = {200} if each.program else {403, 404}
+        assert status in mine, (each, status)
+    elif each.needs in SCOPES:
+        asks = each.method == "GET" and not each.program
+        assert status == (303 if asks else 401), (each, status)
 
 
 def check_door(site: Site, each: Door, path: str, who: str, token: str | None) -> None:

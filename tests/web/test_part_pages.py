@@ -171,6 +171,33 @@ def test_an_action_with_a_transaction_and_its_line_are_one_commit(
     assert [line[1] for line in audit(site)] == ["club.rename"]
 
 
+def test_an_action_without_a_transaction_has_its_line_before_it_begins(site: Site) -> None:
+    part = Part("gym")
+    seen: list[tuple[Any, ...]] = []
+
+    @part.action("/look")
+    def look() -> None:
+        seen.extend(audit(site))
+        raise RuntimeError("secret inside")
+
+    site.app.include(part)
+    answer = site.browser("operate").submit("/gym/look")
+
+    assert answer.status_code == 500
+    assert "secret inside" not in answer.text
+    assert [line[1:] for line in seen] == [("gym.look", "/gym/look", "begun")]
+    assert [line[3] for line in audit(site)] == ["failed: RuntimeError"]
+
+
+def test_behind_a_prefix_a_reply_leads_below_it(site: Site, part: Part) -> None:
+    browser = site.browser(prefix="/work")
+    headers = {"authorization": f"Bearer {site.token('operate')}"}
+
+    assert browser.get("/work/club/users/303", headers=headers).headers["location"] == "/work/club/"
+    made = browser.post("/work/api/orders", json={"user": 7}, headers=headers)
+    assert made.headers["location"] == "/work/api/orders/7"
+
+
 def test_what_is_asked_before_is_done_after_the_answer(
     site: Site, part: Part, browser: Browser
 ) -> None:

@@ -16,6 +16,7 @@ import httpx2
 import pytest
 
 from duework import App, UsageError
+from duework.web.server import parse_address
 
 WEB = [sys.executable, "-m", "duework", "web"]
 
@@ -169,3 +170,16 @@ def test_an_address_that_is_none_or_taken_starts_no_worker(tmp_path: Path) -> No
         assert ended.returncode == 78, ended.stderr
         assert "HOST:PORT" in ended.stderr or "cannot listen" in ended.stderr
     taken.close()
+
+
+def test_the_address_may_be_left_out() -> None:
+    from duework.cli.run import run
+
+    for words, found in (
+        ([], None),
+        (["--web"], "127.0.0.1:8377"),
+        (["--web", "[::1]:0"], "[::1]:0"),
+    ):
+        context = run.make_context("run", ["program:app", *words])
+        assert context.params["web"] == found
+    assert parse_address("[::1]:0") == ("::1", 0)

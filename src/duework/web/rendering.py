@@ -132,8 +132,6 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
         "form_key": visit.form_key,
         "sign_in": visit.sign_in,
         "person": visit.person,
-        # Of a page for the people of a part: its title, in a shell of its own.
-        "people_shell": "",
         "can": lambda scope: who is not None and who.may(scope),
         "database": "PostgreSQL" if app.url.startswith("postgres") else "SQLite",
         "static": lambda name: f"{base}/static/{served[name]}",

@@ -56,13 +56,13 @@ class Visit:
     refused: str = ""
     # Somebody whom a part serves, on the part's own pages for people.
     person: Person | None = None
+    # The part whose page it is, and the person's session there.
+    part: Part | None = None
+    person_session: str = ""
     # The jobs that an open list shows, which are to be shown again; None if the page is being opened.
     rows: tuple[int, ...] | None = None
     # In how many seconds the page looks different though nothing has changed; set by the page.
     again: float | None = None
-    # The part whose page it is, and the person's session there.
-    part: Part | None = None
-    person_session: str = ""
     form: list[tuple[str, str]] = field(default_factory=list)
     render: Callable[..., Response] = field(default=lambda **_: Response())
 

@@ -45,7 +45,7 @@ def answer_action(part: Part, action: PartAction) -> Callable[[Visit], Awaitable
                 raise _refusal(error) from error
             return visit.redirect(back(visit, part), _sentence(str(error)), "bad")
         if isinstance(said, (Reply, Response)):
-            return answer_reply(said)
+            return answer_reply(said, visit.base)
         if visit.by_program:
             return JSONResponse({"outcome": said or "done"})
         return visit.redirect(back(visit, part), said or "")

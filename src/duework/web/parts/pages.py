@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader, TemplateNotFound
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, TemplateNotFound
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, Response
 
@@ -35,11 +35,17 @@ class RenderedPage:
 
 
 @lru_cache(maxsize=64)
-def templates_of(folder: str) -> Environment:
-    """A part's own templates, and ours below them: base.html, components.html."""
-    ours = environment()
-    assert ours.loader is not None
-    return ours.overlay(loader=ChoiceLoader([FileSystemLoader(folder), ours.loader]))
+def templates_of(folder: str, shell: str) -> Environment:
+    """A part's own templates, and ours below them: components.html, and the shell as base.html."""
+    loader, ours = environment().loader, environment()
+    assert loader is not None
+
+    def find(name: str) -> tuple[str, str | None, Any] | None:
+        return loader.get_source(ours, shell) if name == "base.html" else None
+
+    return ours.overlay(
+        loader=ChoiceLoader([FileSystemLoader(folder), FunctionLoader(find), loader])
+    )
 
 
 async def render_page(
@@ -61,13 +67,13 @@ async def render_page(
 def _fill(part: Part, page: PartPage, made: Template, visitor: Visitor) -> str:
     shown = page_values(part.app, visitor)
     shown |= {"part_page": page, "part": part.name, "root": f"{visitor.base}/{part.name}"}
-    shown["title"] = page.title
+    shown |= {"title": page.title, "heading": part_title(part)}
+    for_people = page.auth != "token" and visitor.who is None
     if page.live:
         shown["live"] = live_address(visitor.base, visitor.here)
-    if page.auth != "token" and visitor.who is None:
-        shown["people_shell"] = part_title(part)
     try:
-        template = templates_of(str(part.templates)).get_template(made.name)
+        found = templates_of(str(part.templates), "people.html" if for_people else "base.html")
+        template = found.get_template(made.name)
     except TemplateNotFound as error:
         message = f"there is no template {error.name} in {part.templates}"
         raise UsageError(message) from error
@@ -103,7 +109,9 @@ def answer_page(part: Part, page: PartPage) -> Callable[[Visit], Awaitable[Respo
     async def answer(visit: Visit) -> Response:
         params, query = visit.request.path_params, visit.request.query_params.multi_items()
         made = await render_page(part, page, params, query, visitor_of(visit))
-        return answer_reply(made.reply) if made.reply is not None else HTMLResponse(made.html)
+        if made.reply is not None:
+            return answer_reply(made.reply, visit.base)
+        return HTMLResponse(made.html)
 
     return answer
 

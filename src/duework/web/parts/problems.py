@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from duework.errors import (
@@ -46,6 +47,8 @@ def problem_of(error: BaseException) -> Problem:
     """The words for what was raised; an error that nobody foresaw says nothing of its inside."""
     if isinstance(error, BadRequest):
         return _problem(error.status, error.detail, errors=error.errors)
+    if isinstance(error, ClientDisconnect):
+        return _problem(400, "The body ended too soon.")
     if isinstance(error, HTTPException):
         return _problem(error.status_code, error.detail)
     if isinstance(error, Error) and (status := status_of(error)) < 500:  # noqa: PLR2004 - theirs
@@ -82,16 +85,18 @@ def answer_problem(route: PartRoute | None, error: BaseException) -> Response:
     return Response(msgspec.json.encode(body), problem.status, later, kind)
 
 
-def answer_reply(given: Any) -> Response:
-    """What a handler gave back, as a response."""
+def answer_reply(given: Any, base: str = "") -> Response:
+    """What a handler gave back, as a response; a place of ours that it names is below `base`."""
     if isinstance(given, Response):
         return given
     reply = given if isinstance(given, Reply) else Reply(204 if given is None else 200, given)
-    headers = dict(reply.headers)
+    headers = {name.lower(): value for name, value in reply.headers.items()}
+    if headers.get("location", "").startswith("/") and not headers["location"].startswith("//"):
+        headers["location"] = base + headers["location"]
     if reply.body is None:
         return Response(status_code=reply.status, headers=headers)
     if isinstance(reply.body, (str, bytes)):
         kind = "text/plain" if isinstance(reply.body, str) else "application/octet-stream"
-        named = any(name.lower() == "content-type" for name in headers)
-        return Response(reply.body, reply.status, headers, None if named else kind)
-    return Response(msgspec.json.encode(reply.body), reply.status, headers, "application/json")
+        return Response(reply.body, reply.status, headers, headers.pop("content-type", kind))
+    kind = headers.pop("content-type", "application/json")
+    return Response(msgspec.json.encode(reply.body), reply.status, headers, kind)

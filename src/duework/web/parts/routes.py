@@ -35,7 +35,8 @@ def enter_route(app: App, part: Part, route: PartRoute) -> Enter:
 
     async def enter(request: Request) -> Response:
         try:
-            return answer_reply(await _answer(app, part, route, bounded(request, route.max_body)))
+            given = await _answer(app, part, route, bounded(request, route.max_body))
+            return answer_reply(given, str(request.scope.get("root_path", "")).rstrip("/"))
         except Exception as error:  # noqa: BLE001 - the handler's code may raise anything
             return answer_problem(route, error)
 
