@@ -65,6 +65,8 @@ def test_one_message_is_shown_and_its_text_cannot_move_the_cursor(
     assert duework("outboxes", "show", rows["sent"].id, "--json").document["state"] == "sent"
     assert "\x1b[2J" not in shown.out
     assert "failed" in shown.out
+    assert "{" not in shown.out
+    assert max(map(len, shown.out.splitlines())) <= 80
     assert duework("outboxes", "show", 1).code == 1
 
 

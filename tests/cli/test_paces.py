@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from duework import Adaptive, App, Quota, Rate, Tick
+from duework.cli.out import Out
+from duework.cli.paces import show_pace
 from tests.cli.conftest import HOSTILE, Duework, work
 
 
@@ -46,7 +48,21 @@ def test_paces_are_listed_shown_blocked_and_reset(paced: App, duework: Duework) 
     assert duework("paces", "block", "strava", "0s").code == 0
     assert paced.pace("strava").blocked_until is None
     assert duework("paces", "reset", "strava", "--json").document["used"] == 0
-    assert "kind: quota" in duework("paces", "show", "strava").out
+    shown = duework("paces", "show", "strava").out
+    assert "{" not in shown
+    assert ["kind", "quota"] in [line.split() for line in shown.splitlines()]
+    for name in ("own", "page:tick"):
+        assert "{" not in duework("paces", "show", name).out
+
+
+def test_a_pace_that_the_app_knows_has_a_row_for_each_window(
+    paced: App, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_pace(Out(as_json=False), paced.pace("strava"), paced.now())
+
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["window", "used", "limit", "ends"] in rows
+    assert ["15m", "3", "95"] in [row[:3] for row in rows]
 
 
 def test_an_adaptive_pace_is_stopped_and_started(paced: App, duework: Duework) -> None:

@@ -9,6 +9,7 @@ import click
 
 from duework.cli import main
 from duework.cli.reference import reference
+from tests.cli.conftest import Duework
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -33,6 +34,13 @@ def test_every_command_and_option_is_on_the_page() -> None:
         for parameter in command.params:
             if isinstance(parameter, click.Option) and not parameter.hidden:
                 assert parameter.opts[0] in section, f"{path} {parameter.opts[0]}"
+
+
+def test_a_group_alone_prints_its_help(bare: Duework) -> None:
+    for words in ((), ("jobs",)):
+        ran = bare(*words)
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out.startswith("Usage: ")
 
 
 def test_every_command_has_examples() -> None:

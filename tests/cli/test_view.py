@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from rich.console import Console
 
 from duework import App, facts
@@ -40,3 +42,19 @@ def test_the_view_escapes_errors_and_fits_80_columns() -> None:
     assert "greet 2: \\x1b[2J[red]long" in picture
     assert "the disk is full" in picture
     assert max(map(len, picture.splitlines())) <= 80
+
+
+def test_an_empty_app_has_nothing_waiting_and_no_tasks(app: App) -> None:
+    told: list[facts.Fact] = []
+    app.on_fact(told.append)
+    view = View(app)
+
+    async def program() -> None:
+        async with app.running():
+            view._depth = app.status()  # noqa: SLF001 - as it is read now and then
+
+    asyncio.run(program())
+
+    assert app.status().tasks, "the engine's own job waits"
+    assert "0 ready  0 waiting" in drawn(view)
+    assert [each.tasks for each in told if isinstance(each, facts.WorkerStarted)] == [0]

@@ -70,6 +70,9 @@ class Cli(click.Group):
         as_json = "--json" in given
         try:
             code = super().main(given, prog_name or "duework", standalone_mode=False, **extra)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
+            sys.exit(OK)
         except click.UsageError as error:
             message = error.format_message()
             hint = f" (see `{error.ctx.command_path} --help`)" if error.ctx else ""

@@ -85,10 +85,19 @@ def show(app: App, out: Out, message_id: int) -> None:
         return
     now = app.now()
     times = {"created", "accepted", "polled", "settled", "unsure_since"}
-    for name, value in as_dict(message).items():
-        if value not in (None, ""):
-            shown = ago(int(str(value)), now) if name in times else value
-            out.say(f"{name:13} {escaped(str(shown))}")
+    fields = {name: value for name, value in as_dict(message).items() if value not in (None, "")}
+    body = fields.pop("message", None)
+    rows = [
+        (name.replace("_", " "), ago(int(str(value)), now) if name in times else value)
+        for name, value in fields.items()
+    ]
+    out.table(["!message", "*value"], rows)
+    if isinstance(body, dict) and body:
+        out.say("")
+        out.table(["!body", "*value"], list(body.items()))
+    elif body is not None:
+        out.say("")
+        out.say(f"body: {escaped(str(body))}")
 
 
 @outboxes.command(

@@ -9,8 +9,11 @@ import click
 
 from duework import App, PaceStatus
 from duework.cli.base import examples, on_database
-from duework.cli.out import Out
+from duework.cli.out import Out, ago
 from duework.durations import human
+
+# Of what an adaptive pace has changed, the last ones.
+SHOWN = 10
 
 
 @click.group()
@@ -45,10 +48,27 @@ def show(app: App, out: Out, name: str) -> None:
     if out.as_json:
         out.json(_plain(found))
         return
-    lines = [(key, value) for key, value in _plain(found).items() if value not in (None, [], {})]
-    details: Any = dict(lines).get("details", {})
-    for key, value in [*(line for line in lines if line[0] != "details"), *details.items()]:
-        out.say(f"{key}: {value}")
+    show_pace(out, found, app.now())
+
+
+def show_pace(out: Out, found: PaceStatus, now: int) -> None:
+    known = _plain(found)
+    details, history = known.pop("details"), known.pop("history")
+    plain = {key: value for key, value in details.items() if not isinstance(value, dict)}
+    rows = [
+        (key.replace("_", " "), _shown(key, value, now))
+        for key, value in {**known, **plain}.items()
+        if value not in (None, "", [], {})
+    ]
+    out.table(["!pace", "*value"], rows)
+    _show_table(out, {key: value for key, value in details.items() if key not in plain}, now)
+    if history:
+        out.say("")
+        heads = [">batch", ">interval", ">success %"]
+        last = [
+            (ago(at, now), batch, human(every), rate) for at, batch, every, rate in history[-SHOWN:]
+        ]
+        out.table(["!changed", *heads], last)
 
 
 @paces.command(epilog=examples("duework paces block strava 15m", "duework paces block strava 0s"))
@@ -86,6 +106,32 @@ def start(app: App, out: Out, name: str) -> None:
     """Let an adaptive pace that was stopped admit jobs again."""
     app.pace(name).start()
     _said(app, out, name)
+
+
+def _show_table(out: Out, parts: dict[str, dict[str, Any]], now: int) -> None:
+    """What a pace keeps for each of its windows, a row for each."""
+    if not parts:
+        return
+    out.say("")
+    heads = list(dict.fromkeys(head for each in parts.values() for head in each))
+    out.table(
+        ["!window", *(f">{head.replace('_', ' ')}" for head in heads)],
+        [
+            (key, *(_shown(head, each.get(head), now) for head in heads))
+            for key, each in parts.items()
+        ],
+    )
+
+
+def _shown(name: str, value: Any, now: int) -> object:
+    """Times and lengths in words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) and name.endswith(("_until", "_at", "ends")):
+        return f"in {human(value - now)}" if value > now else ago(value, now)
+    if isinstance(value, int) and name.endswith("_ms"):
+        return human(value)
+    return value
 
 
 def _plain(each: PaceStatus) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from duework import App, DatabaseError, Status, facts
+from duework.cli.jobs import OWN_QUEUE
 from duework.cli.out import at_least, first_line
 from duework.clock import monotonic
 from duework.observe.log import escaped
@@ -115,8 +116,9 @@ class View:
         line = f"{len(self._running)} running  {self._rate():.1f} jobs/s  {totals['done']} done"
         line += f"  {totals['retry']} retried  {totals['failed']} failed"
         if self._depth is not None:
-            ready = sum(each.ready for each in self._depth.tasks)
-            waiting = sum(each.waiting for each in self._depth.tasks)
+            theirs = [each for each in self._depth.tasks if each.queue != OWN_QUEUE]
+            ready = sum(each.ready for each in theirs)
+            waiting = sum(each.waiting for each in theirs)
             line += f"  |  {at_least(ready)} ready  {at_least(waiting)} waiting"
         parts: list[Text | Table] = [Text(line, style="bold", no_wrap=True, overflow="ellipsis")]
         if self._trouble is not None:

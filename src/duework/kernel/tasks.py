@@ -18,7 +18,7 @@ from typing import Any, Literal
 from duework.codec import PAYLOAD_LIMIT, ArgumentCodec, ResultCodec, return_type
 from duework.durations import Duration, milliseconds
 from duework.errors import TaskNotFound, UsageError
-from duework.kernel.job import KEEP, Ending
+from duework.kernel.job import KEEP, OWN_QUEUE, Ending
 from duework.kernel.outcomes import Outcome
 from duework.kernel.paces.admission import AddressedReport, Gate
 from duework.kernel.paces.pace import Pace, Rate
@@ -339,6 +339,10 @@ class Registry:
 
     def names(self) -> list[str]:
         return sorted(self._tasks)
+
+    def count_theirs(self) -> int:
+        """How many tasks there are beside the engine's own."""
+        return sum(task.policy.queue != OWN_QUEUE for task in self._tasks.values())
 
 
 AnyCoroutine = Coroutine[Any, Any, Any]

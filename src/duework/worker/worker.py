@@ -119,7 +119,7 @@ class Worker:
         keeper = self._lease_keeper()
         engine.local_bells.append(self.ring)
         engine.resources.enter()
-        engine.emit(WorkerStarted(self.id, self._process.pid, len(engine.registry.names())))
+        engine.emit(WorkerStarted(self.id, self._process.pid, engine.registry.count_theirs()))
         self._wakeups.start()
         if self.offers:
             self._resting.open(self.id)

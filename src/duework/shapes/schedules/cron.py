@@ -10,6 +10,7 @@ from functools import lru_cache
 from cronsim import CronSim, CronSimError
 
 from duework.errors import UsageError
+from duework.shapes.schedules.cron_text import complaint, unwrapped
 from duework.shapes.schedules.recurrence import EPOCH
 
 LONGEST_TEXT = 4000
@@ -85,11 +86,11 @@ def _at(day: date, second: int) -> datetime:
 @lru_cache(maxsize=4096)
 def read(text: str) -> Cron:
     try:
-        parsed = CronSim(text, EPOCH)
+        parsed = CronSim(unwrapped(text), EPOCH)
     except (CronSimError, AssertionError, ValueError) as error:
         message = (
             f"cannot read the cron expression {text[:200]!r}:"
-            f" {str(error)[:100] or 'bad step'}; write five"
+            f" {complaint(text, str(error)[:100])}; write five"
             " fields (minute hour day month weekday), such as '30 2 * * *' or '*/15 * * * *'"
         )
         raise UsageError(message) from None
