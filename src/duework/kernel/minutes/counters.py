@@ -147,8 +147,9 @@ def _numbers(counts: Counts, now: int, name: LaneName | Claimed) -> list[int]:
 
 def _started(jobs: Sequence[Claimed], now: int) -> Counts:
     counts: Counts = {}
-    for lane in {job.lane for job in jobs}:
-        of_lane = [job for job in jobs if job.lane == lane]
+    lanes = {job.lane for job in jobs}
+    for lane in lanes:
+        of_lane = jobs if len(lanes) == 1 else [job for job in jobs if job.lane == lane]
         if of_lane[0].queue != OWN_QUEUE:
             numbers = _numbers(counts, now, of_lane[0])
             numbers[STARTED] += len(of_lane)
