@@ -92,11 +92,11 @@ def test_a_queue_is_paused_and_resumed(page: Page, app: App, site: Site) -> None
     enqueued(site, "of the queue")
     page.goto("/")
     page.get_by_role("button", name="Pause queue default").first.click()
-    expect(page.locator("#attention")).to_contain_text("Queue default is paused")
+    expect(page.locator("#queues tbody")).to_contain_text("paused")
     assert "default" in app.paused()
 
     page.get_by_role("button", name="Resume queue default").first.click()
-    expect(page.locator("#attention")).not_to_contain_text("Queue default is paused")
+    expect(page.locator("#queues tbody")).not_to_contain_text("paused")
     assert "default" not in app.paused()
 
 
@@ -105,11 +105,11 @@ def test_everything_is_paused_after_a_question_and_resumed(page: Page, app: App)
     page.get_by_role("link", name="Pause everything").click()
     page.get_by_label("Why").fill("deploy")
     page.locator("button.danger").click()
-    expect(page.locator("#attention")).to_contain_text("Everything is paused")
+    expect(page.locator("#verdict")).to_contain_text("Everything is paused")
     assert "*" in app.paused()
 
     press(page, "Resume everything")
-    expect(page.locator("#attention")).not_to_contain_text("Everything is paused")
+    expect(page.locator("#verdict")).not_to_contain_text("Everything is paused")
     assert "*" not in app.paused()
 
 

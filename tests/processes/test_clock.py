@@ -227,7 +227,7 @@ def test_a_process_of_its_own_goes_by_the_clock_that_its_worker_goes_by(
 ) -> None:
     wall = SystemClock.wall
     now = SystemClock().now() + 5 * HOUR
-    spec = SimpleNamespace(now=now, served=served, speed=1.0)
+    spec = SimpleNamespace(now=now, served=served, speed=1.0, arounds=())
     child = isolate._Pipe(cast("Any", None), cast("Any", spec))  # noqa: SLF001 - without a process
 
     monkeypatch.setattr(SystemClock, "wall", lambda clock: wall(clock) - HOUR)

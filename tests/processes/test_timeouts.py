@@ -38,7 +38,11 @@ def test_a_stuck_thread_blocks_nobody_and_its_late_result_is_dropped(desk: Bench
     until(lambda: desk.notes("end", job), within=4)
     time.sleep(0.2)
     end = job.refresh()
-    assert (end.state, end.result, end.failures) == ("failed", None, 1)
+    assert (end.state, end.error, end.failures) == (
+        "failed",
+        "it ran longer than its timeout of 300ms",
+        1,
+    )
     assert desk.effects(job) == []
     assert worker.terminate() == 0
     assert worker.facts("Bye")[0]["recycle"] is True

@@ -126,7 +126,8 @@ class DeliveryShape(Shape):
             return self._payloads({} if chosen is None else chosen)
         except UsageError as error:
             # Raised, so that nothing of the attempt is written.
-            raise Fail(str(error)) from error
+            # The text says it all; as its cause it would be told twice.
+            raise Fail(str(error)) from None
 
     def around_child(self, run: Run, child: Callable[[], Ending]) -> Any:
         """The worker's side of a body that has a process of its own; a verdict needs none."""
