@@ -245,7 +245,7 @@ def _check_prune(shop: Shop, acks: Acks) -> list[str]:
 FIRST = (
     "create table old (id integer primary key, words text);\ninsert into old values (1, 'a b');\n"
 )
-_CREATES = re.compile(r"create (?:unique )?(?:table|index) (\w+)")
+_CREATES = re.compile(r"create (?:unique )?(?:table|index|view) (\w+)")
 SECOND = (
     "create table fresh (id integer primary key, word text);\n"
     "insert into fresh select id * 10, words from old;\ndrop table old;\n"
