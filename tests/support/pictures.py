@@ -41,6 +41,7 @@ CUES = {
         "streaks": "/streaks/people/user-001",
         "strides": "/strides/athletes/5001",
     },
+    "by the rule-based analyst": {"scout": "/scout/"},
 }
 FOUR = {"overview", "demo"}
 RENDERINGS = [(1280, "light", ""), (1280, "dark", "-dark"), (390, "light", "-390")]
