@@ -319,10 +319,10 @@ def claim_made(
     lease = {"until": now + want.lease_ms, "worker": want.worker}
     if not tx.change(JOBS.claim_made, {**job, **lease, "priority": lane.priority, "now": now}):
         return None
-    return new_claim(made, lane, now)
+    return new_claim(made, lane)
 
 
-def new_claim(made: NewRow, lane: LaneName, now: int, in_time: int = FOREVER) -> Claimed:
+def new_claim(made: NewRow, lane: LaneName, in_time: int = FOREVER) -> Claimed:
     """A job that was claimed in the transaction that has made it."""
     return Claimed(
         JobId(made.id),
@@ -342,7 +342,6 @@ def new_claim(made: NewRow, lane: LaneName, now: int, in_time: int = FOREVER) ->
         queue=lane.queue,
         priority=lane.priority,
         start_by=in_time,
-        taken_at=now,
     )
 
 

@@ -68,7 +68,7 @@ def enqueue_claimed(
     if not tx.put_if(JOBS.insert_claimed, row, (worker, now, job.lane.priority)):
         return None
     # By its own words: a caller's may be of a type that only looks like a text.
-    return new_claim(row, lanes.name(tx, row.lane), now, start_by(now, lease_ms))
+    return new_claim(row, lanes.name(tx, row.lane), start_by(now, lease_ms))
 
 
 def _enqueue_many(
