@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from duework import App
-from systems.demo.part import keep, kept, notes
+from systems.demo.part import keep, kept, newest, notes
 from systems.demo.receivers import Receivers
 from systems.demo.score import SENDERS, Score, score
 from systems.demo.script import Script, Step
@@ -37,8 +37,7 @@ class Director:
         self.receivers = Receivers(stage.twins, _load(self.ledger))
         self.script = Script(app, self.receivers)
         self._began = time.monotonic()
-        self._shown = (notes(app, limit=1_000_000) or [None])[-1]
-        self._last = self._shown.id if self._shown else ""
+        self._last = next((each.id for each in newest(app, 1)), "")
         self._scored = 0.0
         self._said = ""
         self.score = Score([])

@@ -7,7 +7,7 @@ from typing import Any
 
 from duework import Template
 from systems.demo import chaos
-from systems.demo.part import kept, notes, part
+from systems.demo.part import kept, newest, part
 from systems.demo.receivers import Receivers
 from systems.demo.score import SENDERS
 
@@ -38,15 +38,10 @@ def front() -> Template:
         kills=kept(app, "kills", 0),
         lost_replies=kept(app, "lost_replies", 0),
         down={name: kept(app, f"down:{name}", default=False) for name in ("discord", "resend")},
-        log=notes_newest(),
+        log=newest(app, SHOWN),
         workers=len(chaos.workers(app)),
         now=app.now(),
     )
-
-
-def notes_newest() -> list[Any]:
-    """The latest notes, newest first."""
-    return list(reversed(notes(part.app, limit=100_000)))[:SHOWN]
 
 
 @part.action("/kill")

@@ -46,6 +46,16 @@ def notes(app: App, after: str = "", limit: int = 1000) -> list[Any]:
     )
 
 
+def newest(app: App, limit: int) -> list[Any]:
+    """The latest of what happened, newest first."""
+    return list(
+        app.read(
+            "select id, at, system, kind, text from demo_log order by id desc limit :limit",
+            limit=limit,
+        )
+    )
+
+
 def keep(app: App, name: str, value: object) -> None:
     """Remember a fact of the demo under its name."""
     text = msgspec.json.encode(value).decode()
