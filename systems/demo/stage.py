@@ -26,6 +26,8 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
 STOPPING = 35.0
 APP = "systems.demo.app:app"
+# The twins' page and the twins need ports in a row; a few more than there are.
+TWINS_PORT, TWINS = 8470, 20
 
 
 class StageError(Exception):
@@ -52,7 +54,8 @@ class Stage:
 
     def start_twins(self) -> None:
         """First of all: the others need their addresses."""
-        words = ["-m", "systems.twins", "--all", "--port", "0", "--json"]
+        port = str(_twins_port(self.folder / "twins.port"))
+        words = ["-m", "systems.twins", "--all", "--port", port, "--json"]
         child = self._start("twins", words, read=True)
         found: dict[str, Any] = json.loads(_first_line(child, "{", self.folder / "twins.log"))
         self.twins = {name: each["url"] for name, each in found["twins"].items()}
@@ -120,6 +123,17 @@ def _key(file: Path) -> str:
         with os.fdopen(descriptor, "w") as out:
             out.write(base64.b64encode(os.urandom(32)).decode())
     return file.read_text()
+
+
+def _twins_port(file: Path) -> int:
+    """The same at each start: webhook endpoints are rows, with the address that they had."""
+    if file.exists():
+        return int(file.read_text())
+    for first in range(TWINS_PORT, TWINS_PORT + 1000, TWINS):
+        if all(_free(port) for port in range(first, first + TWINS)):
+            file.write_text(str(first))
+            return first
+    raise StageError(f"no {TWINS} ports in a row are free from {TWINS_PORT} on")
 
 
 def _addresses(twins: Mapping[str, str]) -> dict[str, str]:
