@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duework.admin import Admin
 from duework.averbs import averb
@@ -61,6 +61,9 @@ from duework.verbs import Verbs
 from duework.worker.isolation.parent import NeedsWorker, isolated
 from duework.worker.resting import reach_others
 from duework.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from duework.web.limits.settings import WebSettings
 
 DEFAULT_URL = "sqlite:///duework.db"
 PRUNE_CHUNKS = 1000
@@ -390,10 +393,17 @@ class App(
         async with self.running():
             yield
 
-    def asgi(self, prefix: str = "", *, public_names: Sequence[str] = ()) -> Any:
+    def asgi(
+        self,
+        prefix: str = "",
+        *,
+        public_names: Sequence[str] = (),
+        settings: WebSettings | None = None,
+    ) -> Any:
         """The pages for a browser, as an ASGI application; needs `pip install 'duework[web]'`.
 
-        It answers to the names of this machine's loopback, and to `public_names`.
+        It answers to the names of this machine's loopback, and to `public_names`. Its `settings` are those
+        of `[duework-web]` in `duework.toml` unless they are given.
         """
         try:
             from duework.web.asgi import make
@@ -402,7 +412,7 @@ class App(
                 raise
             message = f"the pages need {error.name}: pip install 'duework[web]'"
             raise UsageError(message) from error
-        return make(self, prefix, public_names)
+        return make(self, prefix, public_names, settings)
 
     def on_fact(self, hook: Callable[[Fact], None]) -> None:
         """Call `hook` with what happens, after each commit: for logs and metrics."""

@@ -68,8 +68,9 @@ MAY_IMPORT = {
     "observe": KERNEL,
     "testing": f"__init__ {PUBLIC} {KERNEL} worker shapes shapes/* outside",
     "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web",
-    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts web/live",
-    "web/parts": f"__init__ {PUBLIC} {KERNEL} web",
+    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/limits web/parts web/live",
+    "web/limits": "errors clock config",
+    "web/parts": f"__init__ {PUBLIC} {KERNEL} web web/limits",
     "web/live": f"__init__ {PUBLIC} {KERNEL} web web/parts",
     "__main__": "cli",
 }
