@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from duework.outside.oauth import OAuth
+
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MAX_BODY = 1024 * 1024
 _PATH = re.compile(r"(/([A-Za-z0-9._~:@!$&'()*+,;=-]|\{[a-z_][a-z0-9_]*(:path)?\})*)+")
@@ -155,6 +157,14 @@ class PartAction:
     confirm: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class PartOAuth:
+    """Where people of a part have accounts, and the function that says whose a grant is."""
+
+    provider: Callable[[], OAuth]
+    whose: Endpoint
+
+
 def fill(text: str, parameters: Mapping[str, Any]) -> str:
     """`user:{id}` with its values; a value is never read as another place to fill."""
     return _TOPIC_PARAMETER.sub(lambda found: str(parameters[found[1]]), text)
@@ -172,6 +182,8 @@ class DeclaresFace:
         self.actions: list[PartAction] = []
         # How a link to sign in reaches its person.
         self.link_sender: Endpoint | None = None
+        # How people come in with an account elsewhere.
+        self.oauth_sign_in: PartOAuth | None = None
 
     def route(
         self,
@@ -277,6 +289,24 @@ class DeclaresFace:
             raise UsageError(f"part {self.name} has a way to send links already")
         self.link_sender = endpoint
         return function
+
+    def oauth(self, provider: Callable[[], OAuth]) -> Callable[[F], F]:
+        """Let people sign in with an account elsewhere: `@part.oauth(github)`.
+
+        `provider()` is asked at each sign-in and gives an `OAuth`. The function gets the `grant` and returns
+        the person's e-mail address, which the provider has verified, or None for those who may not come in.
+        """
+
+        def declare(function: F) -> F:
+            if list(inspect.signature(function).parameters) != ["grant"]:
+                raise UsageError(f"{function.__name__} takes one parameter, the grant")
+            if self.oauth_sign_in is not None:
+                raise UsageError(f"part {self.name} has a provider of accounts already")
+            endpoint = Endpoint(function, "/", {"grant": None})
+            self.oauth_sign_in = PartOAuth(provider, endpoint)
+            return function
+
+        return declare
 
     def _check_auth(self, auth: Auth, *, people: bool = False) -> None:
         if isinstance(auth, SharedSecret) and not people:

@@ -70,7 +70,7 @@ MAY_IMPORT = {
     "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web",
     "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/limits web/parts web/live",
     "web/limits": "errors clock config",
-    "web/parts": f"__init__ {PUBLIC} {KERNEL} web web/limits",
+    "web/parts": f"__init__ {PUBLIC} {KERNEL} outside web web/limits",
     "web/live": f"__init__ {PUBLIC} {KERNEL} web web/parts",
     "__main__": "cli",
 }

@@ -66,7 +66,7 @@ def make(
     routes: list[BaseRoute] = [live, *own[:-1], *parts, own[-1]]
     if prefix:
         routes = [Mount(prefix, routes=routes)]
-    sign_ins = {prefix + path for path in _sign_ins(app)}
+    sign_ins = {f"{method} {prefix}{path}" for method, path in _sign_ins(app)}
     return Shield(
         Starlette(routes=routes),
         public_names,
@@ -74,11 +74,12 @@ def make(
     )
 
 
-def _sign_ins(app: App) -> Iterable[str]:
+def _sign_ins(app: App) -> Iterable[tuple[str, str]]:
     """Where operators and people sign in."""
-    yield "/login"
+    yield "POST", "/login"
     for part in app.parts:
-        yield from (f"/{part.name}/sign-in", f"/{part.name}/enter")
+        yield from (("POST", f"/{part.name}/sign-in"), ("POST", f"/{part.name}/enter"))
+        yield "GET", f"/{part.name}/oauth/back"
 
 
 def _refusal(app: App, render: Any) -> Refuse:

@@ -163,6 +163,11 @@ class Visit:
         return name_of(self.request.headers.get("host", "")) not in LOOPBACK
 
 
+def origin(visit: Visit) -> str:
+    """Scheme and host of our own addresses; the host is one that this server answers to."""
+    return f"{'https' if visit.secure else 'http'}://{visit.request.headers['host']}"
+
+
 def live_address(base: str, here: str, rows: Iterable[int] = ()) -> str:
     """Where the changes of the page `here` come from."""
     path, _, query = here.partition("?")

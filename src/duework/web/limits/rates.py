@@ -60,14 +60,14 @@ class RateLimits:
             raise too_many(wait)
 
     def around(self, inner: ASGIApp, sign_ins: Collection[str], refuse: Refuse) -> ASGIApp:
-        """The pages, asked by those who keep to the limits; `sign_ins` are paths that forms are sent to."""
+        """The pages, asked by those who keep to the limits; `sign_ins` are like `POST /login`."""
 
         async def enter(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] not in {"http", "websocket"}:
                 await inner(scope, receive, send)
                 return
             client, token = client_of(scope, self._trusted), _token(scope)
-            signs_in = scope.get("method") == "POST" and _path(scope) in sign_ins
+            signs_in = f"{scope.get('method')} {_path(scope)}" in sign_ins
             if wait := self._wait(client, token, signs_in=signs_in):
                 await refuse(scope, receive, send, too_many(wait))
                 return
