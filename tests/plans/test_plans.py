@@ -125,6 +125,7 @@ ONE: dict[str, dict[str, Any]] = {
     "failed": {"wanted": 1000},
     "due_later": {"lanes": [KNOWN, LATER], "now": START, "step": 60_000, "until": START + 10**9}
     | {"bound": 1000},
+    "next_fires": {"lanes": [KNOWN, LATER], "now": START, "until": START + 10**9, "bound": 50},
     "settle_alike": {"ids": [1, 2, 3], "fence": 1, "worker": ME, "batch": BATCH}
     | {"due": START, "result": "null", "settled": START},
 }
@@ -168,7 +169,7 @@ READ = [
 ]
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
 READ += ["batch.failed_members", "batch.open_members", "job", "behind", "ahead", "ready", "failed"]
-READ += ["due_later"]
+READ += ["due_later", "next_fires"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
