@@ -46,13 +46,14 @@ class Verbs(Watching):
         before: int = 2**62,
         limit: int = 50,
         own: bool = False,
+        after: int = 0,
     ) -> list[Job[Any]]:
-        """Jobs, newest first; go on with `before=` the last id.
+        """Jobs, newest first; go on with `before=` the last id. Those up to `after=` are not looked at.
 
         The engine's own, which prune and fire schedules, are left out unless they failed or are asked
         for: by `own=True`, or by the name of their task, queue or key.
         """
-        wanted = jobs.Filter(phase, task, queue, key, before, limit, own)
+        wanted = jobs.Filter(phase, task, queue, key, before, limit, after, own)
         with self.engine.database.reading() as tx:
             rows = jobs.search(tx, wanted, now=self.now())
         return [self._view(row) for row in rows]

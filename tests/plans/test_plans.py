@@ -93,6 +93,7 @@ ONE: dict[str, dict[str, Any]] = {
         "own": 0,
         "own_queue": "duework",
         "before": 500,
+        "after": 0,
         "task": "",
         "queue": "",
         "key": "",
@@ -100,8 +101,17 @@ ONE: dict[str, dict[str, Any]] = {
         "now": 1,
         "wanted": 9,
     },
-    "search_failed": {"before": 500, "task": "", "queue": "", "key": "", "wanted": 9},
-    "search_held": {"before": 9, "task": "", "queue": "", "key": "", "phase": "running", "now": 1}
+    "search_floor": {"before": 500, "look": 100},
+    "search_failed": {"before": 500, "after": 0, "task": "", "queue": "", "key": "", "wanted": 9},
+    "search_held": {
+        "before": 9,
+        "after": 0,
+        "task": "",
+        "queue": "",
+        "key": "",
+        "phase": "running",
+        "now": 1,
+    }
     | {"own": 0, "own_queue": "duework"}
     | {"wanted": 9},
     "jobs": {"ids": [1, 2, 3]},
@@ -169,7 +179,7 @@ READ = [
 ]
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
 READ += ["batch.failed_members", "batch.open_members", "job", "behind", "ahead", "ready", "failed"]
-READ += ["due_later", "next_fires"]
+READ += ["due_later", "next_fires", "search_floor", "held_by_worker"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

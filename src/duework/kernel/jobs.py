@@ -300,6 +300,8 @@ class Filter:
     key: str = ""
     before: int = 2**62
     limit: int = 50
+    # Only those with a higher id.
+    after: int = 0
     # Also the engine's own jobs; who names a task, a queue or a key gets them, and so do all that failed.
     own: bool = False
 
@@ -308,6 +310,7 @@ def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
     """One page of jobs, newest first; go on with `before` set to the last id."""
     values: dict[str, Any] = {
         "before": wanted.before,
+        "after": wanted.after,
         "task": wanted.task,
         "queue": wanted.queue,
         "key": wanted.key,
