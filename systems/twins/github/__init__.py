@@ -103,7 +103,7 @@ class Answered:
 
 class GitHub(Twin):
     name = "github"
-    about: ClassVar = "GraphQL: contributions, calendar, points"
+    about: ClassVar = "GraphQL: contributions, calendar, points; sign-in"
 
     def make_doors(self) -> list[Door]:
         self.logins = Logins(self)
