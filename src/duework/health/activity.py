@@ -129,13 +129,14 @@ def _fires(tx: Tx, lanes: Sequence[int], now: int, until: int) -> tuple[tuple[in
 def _by_task(
     tx: Tx, span: int, first: int, step: int
 ) -> dict[tuple[str, str], tuple[tuple[int, int], ...]]:
-    """Twelfths of the range; it begins on a slot of its own, so the first one may begin before it."""
+    """Twelfths of the range, the last of which is not over yet."""
     found: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    begin = first // step
     rows = tx.query(MINUTES.done_by_task, {"span": span, "since": first, "step": step})
-    for queue, task, start, done, failed in rows:
-        points = found.setdefault((queue, task), [(0, 0)] * (POINTS + 1))
-        points[min(int(start) // step - begin, POINTS)] = (int(done), int(failed))
+    for queue, task, slot, done, failed in rows:
+        points = found.setdefault((queue, task), [(0, 0)] * POINTS)
+        # A clock that was set back leaves minutes that are yet to come.
+        if int(slot) < POINTS:
+            points[int(slot)] = (int(done), int(failed))
     return {name: tuple(points) for name, points in found.items()}
 
 

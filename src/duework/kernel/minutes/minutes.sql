@@ -33,11 +33,11 @@ group by start / :step
 order by start / :step
 
 -- name: done_by_task
--- What was done with each task from a time on, by slots of `step` milliseconds.
-select queue, task, start / :step * :step, sum(done), sum(failed)
+-- What was done with each task from a time on, by slots of `step` milliseconds that are counted from there.
+select queue, task, (start - :since) / :step, sum(done), sum(failed)
 from duework_minute
 where span = :span and start >= :since
-group by queue, task, start / :step
+group by queue, task, (start - :since) / :step
 
 -- name: totals
 select queue, task, started, done, failed, cancelled, retried, lag, lag_most, lag_10ms, lag_100ms, lag_1s,
