@@ -282,7 +282,7 @@ def define(app: App) -> dict[str, Any]:
     options: dict[str, Any] = {"partial": "retry-failed", "retries": 2, "backoff": "300ms"}
     known["notify"] = app.delivery(channels=channels, **options, **kept)(notify)
     known["mail"], known["slip"] = app.outbox("mail", Mail()), app.outbox("slip", Slip())
-    app.know_object(Ledger)
+    app.durable(Ledger)
     return known
 
 

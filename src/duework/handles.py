@@ -20,8 +20,9 @@ from duework.kernel.job import Ending, JobId, LockedJob, Phase, State, phase
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from duework.app import App
     from duework.health.why import Why
+    from duework.part import Contents
+    from duework.verbs import JobVerbs
 
 R = TypeVar("R")
 
@@ -86,7 +87,7 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
     # Whether an enqueue found this job instead of making it.
     existed: bool = False
     seen_at: int = 0
-    _app: Any = None
+    _jobs: Any = None
 
     def __repr__(self) -> str:
         return f"<job {self.id} {self.task} {self.phase}>"
@@ -136,7 +137,7 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
 
     def refresh(self) -> Job[R]:
         """The job as it is now."""
-        return self._of().job(self.id)
+        return self._of().get(self.id)
 
     def why(self) -> Why:
         """Why it waits now, from the rows: the first reason that holds, and the others."""
@@ -202,14 +203,14 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
             raise NotFound(f"job {self.id} is not kept, or never was") from None
         return None if job.state == "open" else job
 
-    def _of(self) -> App:
-        if self._app is None:
+    def _of(self) -> JobVerbs:
+        if self._jobs is None:
             raise Error("this job is not bound to an App")
-        app: App = self._app
-        return app
+        jobs: JobVerbs = self._jobs
+        return jobs
 
 
-def not_kept(app: App, row: LockedJob, ending: Ending) -> Job[Any]:
+def not_kept(jobs: JobVerbs, row: LockedJob, ending: Ending) -> Job[Any]:
     """The view of a row that was not kept."""
     state: Any = ending.kind
     return Job(
@@ -223,27 +224,31 @@ def not_kept(app: App, row: LockedJob, ending: Ending) -> Job[Any]:
         payload=row.payload,
         stored_result=ending.result,
         error=ending.error,
-        _app=app,
+        _jobs=jobs,
     )
 
 
 class Queue:
     """A named queue: pause it, resume it, empty it."""
 
-    def __init__(self, app: App, name: str) -> None:
-        self._app = app
+    def __init__(self, of: Contents, name: str) -> None:
+        self._of = of
         self.name = name
+
+    @property
+    def _jobs(self) -> JobVerbs:
+        return self._of.wiring.jobs
 
     def pause(self) -> None:
         """Start no more of its jobs; what runs goes on."""
-        self._app.pause(self.name)
+        self._jobs.pause(self.name)
 
     def resume(self) -> None:
-        self._app.resume(self.name)
+        self._jobs.resume(self.name)
 
     def purge(self) -> int:
         """Cancel every job of it that does not run; returns how many."""
-        return self._app.purge_queue(self.name)
+        return self._jobs.purge_queue(self.name)
 
     apause = averb(pause)
     aresume = averb(resume)
@@ -251,5 +256,5 @@ class Queue:
 
     @property
     def paused(self) -> bool:
-        names = self._app.paused()
+        names = self._jobs.paused()
         return self.name in names or "*" in names

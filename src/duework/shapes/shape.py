@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from duework.app import App
     from duework.db.database import Tx, Values
     from duework.db.queries import Statement
     from duework.kernel.engine import Engine
     from duework.kernel.job import Effect, Ending, LockedJob
     from duework.kernel.transaction import Transaction
+    from duework.wiring import Wiring
 
 
 class Shape:
@@ -23,7 +23,7 @@ class Shape:
     # Jobs whose owner is `kind:…` are told to the shape of that kind.
     kind: ClassVar[str] = ""
 
-    def bind(self, app: App) -> None:
+    def bind(self, wiring: Wiring) -> None:
         """It belongs to this App from now on; the database is not open yet."""
 
     def arm(self) -> None:

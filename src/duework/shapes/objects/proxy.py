@@ -29,11 +29,11 @@ R = TypeVar("R")
 class Call(Generic[R]):
     """A call of an object's method: `await` it, or ask for its `result()` in sync code."""
 
-    __slots__ = ("_app", "_args", "_holder", "_key", "_kind", "_kwargs", "_name", "_started")
+    __slots__ = ("_args", "_holder", "_key", "_kind", "_kwargs", "_name", "_objects", "_started")
 
     def __init__(
         self,
-        app: Objects,
+        objects: Objects,
         kind: Kind,
         key: str,
         name: str,
@@ -41,7 +41,7 @@ class Call(Generic[R]):
         kwargs: dict[str, Any],
         holder: int | None = None,
     ) -> None:
-        self._app = app
+        self._objects = objects
         self._kind = kind
         self._key = key
         self._name = name
@@ -53,9 +53,9 @@ class Call(Generic[R]):
     def __await__(self) -> Generator[Any, Any, R]:
         self._start()
         if self._name in self._kind.asynchronous:
-            found: R = yield from self._app._run_async(self).__await__()  # noqa: SLF001 - ours
+            found: R = yield from self._objects.run_async(self).__await__()
             return found
-        host = self._app._object_host  # noqa: SLF001 - ours
+        host = self._objects.host
         value: R = yield from host.start(self._kind, self._key, self._pending()).__await__()
         return value
 
@@ -63,13 +63,13 @@ class Call(Generic[R]):
         """Run it and wait, in sync code; what it raises is raised here."""
         self._start()
         if self._name not in self._kind.asynchronous:
-            host = self._app._object_host  # noqa: SLF001 - ours
+            host = self._objects.host
             value: R = host.run(self._kind, self._key, self._pending())
             return value
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            found: R = asyncio.run(self._app._run_async(self))  # noqa: SLF001 - ours
+            found: R = asyncio.run(self._objects.run_async(self))
             return found
         raise UsageError(f"{self._name} is async and this is an event loop: await it")
 
@@ -131,8 +131,8 @@ def info_of(row: Any) -> ObjectInfo:
 class ObjectHandle:
     """One object by kind and key; its methods are called here. Other verbs need no class."""
 
-    def __init__(self, app: Objects, kind: Kind | None, name: str, key: str) -> None:
-        self._app = app
+    def __init__(self, objects: Objects, kind: Kind | None, name: str, key: str) -> None:
+        self._objects = objects
         self._kind = kind
         self._name = name
         self.key = key
@@ -144,7 +144,7 @@ class ObjectHandle:
         kind.method(name)
 
         def call(*args: Any, **kwargs: Any) -> Call[Any]:
-            return Call(self._app, kind, self.key, name, args, kwargs)
+            return Call(self._objects, kind, self.key, name, args, kwargs)
 
         return call
 
@@ -153,8 +153,8 @@ class ObjectHandle:
 
     def info(self) -> ObjectInfo:
         """What is stored of it; `NotFound` if there is none."""
-        with self._app.engine.database.reading() as tx:
-            row = store.shown(tx, self._name, self.key, self._app.now())
+        with self._objects.engine.database.reading() as tx:
+            row = store.shown(tx, self._name, self.key, self._objects.now())
         if row is None:
             raise self._missing()
         return info_of(row)
@@ -208,16 +208,16 @@ class ObjectHandle:
 
     def _commit(self, change: Callable[[Loaded], ObjectChange]) -> Loaded:
         """Write a change of whatever version there is; what it was made from."""
-        host = self._app._object_host  # noqa: SLF001 - ours
+        host = self._objects.host
         for _ in range(100):
-            with self._app.engine.database.reading() as tx:
+            with self._objects.engine.database.reading() as tx:
                 base = store.load(tx, self._name, self.key)
-            if self._app.engine.writer.call(host.commit, [change(base)])[0].outcome == "stored":
+            if self._objects.engine.writer.call(host.commit, [change(base)])[0].outcome == "stored":
                 return base
         raise Conflict(f"{self!r} is changed too often by others; try again")
 
     def _loaded(self) -> Loaded:
-        with self._app.engine.database.reading() as tx:
+        with self._objects.engine.database.reading() as tx:
             found = store.load(tx, self._name, self.key)
         if not found.id:
             raise self._missing()
