@@ -27,7 +27,7 @@ from duework.db.sqlite.inotify import Notices
 from duework.db.writer import writer
 from duework.errors import Error, Unavailable, Unknown, UsageError
 from duework.health.verify import verify
-from duework.kernel import processes
+from duework.kernel.machine import processes
 from duework.worker import attempts, host, lease_keeper, worker
 from duework.worker.handoff.handoff import Handoff
 from duework.worker.wake import wakeups

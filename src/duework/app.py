@@ -27,7 +27,7 @@ from duework.health.needs import Need
 from duework.health.status import Status
 from duework.health.why import Why
 from duework.ids import Ids
-from duework.kernel import jobs, lanes
+from duework.kernel import enqueue, lanes
 from duework.kernel.engine import Engine, WorkerLimits
 from duework.kernel.facts import Fact
 from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, LaneName, LockedJob, NewJob
@@ -308,7 +308,7 @@ class App(
             tx = database.adopt(connection)
             migrate.require(tx, [migrate.kernel_steps(database.kind)])
             ids, now = Ids(self._clock.now), self._clock.now()
-            answers: Sequence[Enqueued] = jobs.enqueue(
+            answers: Sequence[Enqueued] = enqueue.enqueue(
                 tx, new, ids=ids, lanes=lanes.Lanes(), now=now
             )
         else:

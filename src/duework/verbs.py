@@ -9,7 +9,7 @@ from duework.averbs import averb
 from duework.changes import Watching
 from duework.errors import NotFound, UsageError
 from duework.handles import Attempt, Job
-from duework.kernel import jobs, lanes
+from duework.kernel import lanes, operate
 from duework.kernel.engine import Engine
 from duework.kernel.error_text import redact
 from duework.kernel.job import OWN_QUEUE
@@ -52,9 +52,9 @@ class Verbs(Watching):
         The engine's own, which prune and fire schedules, are left out unless they failed or are asked
         for: by `own=True`, or by the name of their task, queue or key.
         """
-        wanted = jobs.Filter(phase, task, queue, key, before, limit, own)
+        wanted = operate.Filter(phase, task, queue, key, before, limit, own)
         with self.engine.database.reading() as tx:
-            rows = jobs.search(tx, wanted, now=self.now())
+            rows = operate.search(tx, wanted, now=self.now())
         return [self._view(row) for row in rows]
 
     def jobs_by_id(self, identifiers: Sequence[int]) -> list[Job[Any]]:

@@ -3,9 +3,9 @@
     python -m tests.architecture.walk            the numbers
     python -m tests.architecture.walk --files    and each file, with its calls
 
-Counted are calls of functions of the package, by `sys.setprofile`, in every thread. A change of file is a call
-in another file than the call before it in the same thread. What goes on beside the job in any case (the lease
-keeper, the ticks of wake-ups) is left out.
+Counted are calls of functions of the package, by `sys.setprofile`, in every thread. A change of file is a
+call in another file than the call before it in the same thread. What goes on beside the job in any case (the
+lease keeper, the ticks of wake-ups) is left out.
 """
 
 from __future__ import annotations

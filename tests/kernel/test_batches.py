@@ -11,11 +11,12 @@ from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.errors import UsageError
 from duework.health.verify import verify
-from duework.kernel import jobs
+from duework.kernel import operate
 from duework.kernel.batches import verbs as batches
 from duework.kernel.job import DAY, KEEP, Claimed, Ending, LockedJob
 from duework.kernel.run import Host, Run
 from duework.kernel.settle import settle
+from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.tasks import Definition, Policy, Registry
 from duework.worker.runner import Runner, RunningAttempt
 from tests.support.kernel import LEASE, ME, OTHER, Kernel
@@ -59,7 +60,8 @@ def test_what_a_worker_settles_is_one_statement_for_all_members(kernel: Kernel) 
 
 
 def attempt_of(registry: Registry, job: Claimed) -> tuple[Any, ...]:
-    return job, registry.find("greet"), Run(job, cast("Host", None)), "async", [], {}, 0, 0.0
+    run = Run(job, cast("Host", None), buffer := Buffer())
+    return job, registry.find("greet"), run, buffer, "async", [], {}, 0, 0.0
 
 
 def test_members_are_counted_by_how_they_end(kernel: Kernel) -> None:
@@ -315,7 +317,9 @@ def test_a_batch_stays_until_its_last_member_is_pruned(kernel: Kernel) -> None:
     assert counts(kernel, batch) == (3, 2, 1, 0, 2), "a failed member is still there"
 
     def purge(tx: Tx) -> int:
-        return jobs.purge(tx, [held[2].id], now=kernel.now, lanes=kernel.lanes, react=kernel.react)
+        return operate.purge(
+            tx, [held[2].id], now=kernel.now, lanes=kernel.lanes, react=kernel.react
+        )
 
     kernel.run(purge)
     assert counts(kernel, batch) == (3, 2, 1, 0, 3)

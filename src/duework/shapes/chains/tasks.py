@@ -22,7 +22,7 @@ from duework.durations import Duration, Moment, milliseconds, planned
 from duework.errors import UsageError
 from duework.kernel.job import LaneName, NewJob
 from duework.kernel.outcomes import Cancel, Outcome
-from duework.kernel.run import Run, Write
+from duework.kernel.run import Run, Write, buffer_of
 from duework.kernel.surroundings.reactions import reaction as in_settle
 from duework.kernel.tasks import check_name, check_priority
 from duework.shapes.chains.handle import Chain, ChainState, End, Next, Page, check_size
@@ -262,7 +262,7 @@ def _conclude(page: Page, said: Any) -> Any:
         if said.delay is not None:
             said = msgspec.structs.replace(said, delay=milliseconds(said.delay) / 1000)
     run, ours = page.run, said
-    if any(not isinstance(each, (Write, NewJob)) for each in run._effects):  # noqa: SLF001 - ours
+    if any(not isinstance(each, (Write, NewJob)) for each in buffer_of(run).effects):
         # What a function given to `run.commit` returns would become the result instead.
         run.commit(lambda _: ours)
     return said

@@ -22,8 +22,9 @@ from duework.durations import Duration, milliseconds
 from duework.errors import LeaseLost, NotFound, UsageError
 from duework.kernel.error_text import describe, said, storable
 from duework.kernel.job import NewJob
+from duework.kernel.moves import still_held, wake
 from duework.kernel.outcomes import LOST, Fail, Outcome, Retry, Snooze, Throttled
-from duework.kernel.run import Run
+from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import leads_with
 from duework.shapes.deliveries.send import Send, written
 from duework.shapes.shape import doing, waited_for
@@ -208,8 +209,7 @@ class Senders:
 
     def start(self, tx: Tx, starts: list[SendStart]) -> Sequence[SendAnswer]:
         """Commit the start of each send that may begin."""
-        held = tx.query(DELIVERIES.ours, {"ids": sorted(start.place.child for start in starts)})
-        fences: dict[int, int] = {row[0]: row[1] for row in held}
+        fences = still_held(tx, [start.place.child for start in starts])
         now, answers = self._engine().clock.now(), []
         for start in starts:
             place = start.place
@@ -292,7 +292,7 @@ class Senders:
         """Let the delivery judge. One that is being looked at just now would go to sleep again."""
         engine = self._engine()
         now = engine.clock.now()
-        tx.query(DELIVERIES.wake, {"job": delivery, "now": now})
+        wake(tx, delivery, now=now)
         engine.ring_after(tx)
         if held:
             # A job that finds nothing to send, and so comes back here.
@@ -325,7 +325,7 @@ def _refused(run: Run, place: Place, why: str) -> None:
         raise LeaseLost
     if why == "unsure":
         text, now = "nobody can tell whether it was sent: its worker was lost", run.now
-        run._add(lambda tx: place.note(tx, "unsure", text, now))  # noqa: SLF001 - ours
+        buffer_of(run).add(lambda tx: place.note(tx, "unsure", text, now))
 
 
 def _ended(to: Send, place: Place, gave: Any) -> None:
@@ -344,7 +344,7 @@ def _raised(
         raise error
     if isinstance(error, (Snooze, Throttled)):
         row = {"job": place.job, "channel": place.channel, "child": place.child}
-        run._add(doing(DELIVERIES.forget_start, row))  # noqa: SLF001 - ours
+        buffer_of(run).add(doing(DELIVERIES.forget_start, row))
         return error
     said_so = isinstance(error, Outcome)
     text = said(error) if said_so else describe(error)
@@ -352,7 +352,7 @@ def _raised(
         _noted(to, place, "failed", text, given_up=True)
     else:
         now = run.now
-        run._add(lambda tx: place.note(tx, "failed", text, now))  # noqa: SLF001 - ours
+        buffer_of(run).add(lambda tx: place.note(tx, "failed", text, now))
     return Fail(text)
 
 
@@ -366,4 +366,4 @@ def _noted(
         text = written(tx, writes, error) if writes else error
         place.note(tx, state, text, now, given_up=given_up)
 
-    to._run._add(note)  # noqa: SLF001 - ours
+    buffer_of(to._run).add(note)

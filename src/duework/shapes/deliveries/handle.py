@@ -18,8 +18,9 @@ from duework.codec import decode
 from duework.db.database import Tx
 from duework.errors import NotFound, UsageError
 from duework.kernel.job import DAY, LaneName, NewJob
+from duework.kernel.moves import never_expire
 from duework.kernel.outcomes import Fail, Outcome, Retry, Snooze
-from duework.kernel.run import Run
+from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import Definition
 from duework.shapes.deliveries.channels import (
     DELIVERIES,
@@ -137,7 +138,7 @@ class DeliveryShape(Shape):
         if ending.kind != "done":
             return ending
         for effect in ending.effects:
-            run._add(effect)  # noqa: SLF001 - ours
+            buffer_of(run).add(effect)
         return self.begin(run, decode(ending.result or "{}"))
 
     def begin(self, run: Run, payloads: dict[str, str] | Outcome) -> Any:
@@ -156,9 +157,9 @@ class DeliveryShape(Shape):
                 row |= {"payload": text, "child": child.id, "expires": job.expires}
                 tx.query(DELIVERIES.insert, {**row, "due": now + DAY})
             if job.expires is not None:
-                tx.query(DELIVERIES.no_expiry, {"job": job.id})
+                never_expire(tx, job.id)
 
-        run._add(store)  # noqa: SLF001 - ours
+        buffer_of(run).add(store)
         return Snooze(WATCH_MS / 1000)
 
     def go_on(self, run: Run, channels: Sequence[Sending]) -> Any:
@@ -176,7 +177,7 @@ class DeliveryShape(Shape):
         failed = [each for each in channels if each.state == "failed"]
         if failed:
             # A later run, by a retry or by hand, sends these again.
-            run._add(doing(DELIVERIES.concluded, {"job": run.job.id}))  # noqa: SLF001 - ours
+            buffer_of(run).add(doing(DELIVERIES.concluded, {"job": run.job.id}))
         if advances([each.state for each in channels], self._partial):
             return _result(channels)
         why = "; ".join(f"{each.channel}: {_first_line(each.error)}" for each in failed)
@@ -191,7 +192,7 @@ class DeliveryShape(Shape):
                 tx.query(DELIVERIES.again, {**values, "child": child.id})
                 self._say_unknown(tx, Place(run.job.id, each.channel, child.id))
 
-        run._add(resend)  # noqa: SLF001 - ours
+        buffer_of(run).add(resend)
         return Snooze(WATCH_MS / 1000)
 
     def _wait(self, run: Run, under_way: Sequence[Sending]) -> Outcome:
@@ -207,7 +208,7 @@ class DeliveryShape(Shape):
                 why = "the job that sends it has ended unseen"
                 self.senders.finish(tx, place, each.send_started, why, given_up=True)
 
-        run._add(finish)  # noqa: SLF001 - ours
+        buffer_of(run).add(finish)
         return Snooze(0)
 
     def _say_waiting(self, run: Run, under_way: Sequence[Sending]) -> None:
@@ -219,7 +220,7 @@ class DeliveryShape(Shape):
                 self._say_unknown(tx, Place(run.job.id, each.channel, each.child))
 
         if unknown:
-            run._add(note)  # noqa: SLF001 - ours
+            buffer_of(run).add(note)
 
     def _say_unknown(self, tx: Tx, place: Place) -> None:
         if place.channel not in self._tasks:

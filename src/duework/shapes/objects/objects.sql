@@ -55,12 +55,6 @@ select alarm from duework_object where kind = :kind and key = :key
 -- Unless the next one has been set meanwhile.
 update duework_object set alarm = null where kind = :kind and key = :key and alarm = :job
 
--- name: move_alarm
--- A new time for an alarm that does not run, as if it had never failed.
-update duework_job
-set due = :at, at = :at, failures = 0, error = null
-where id = :id and state = 'open' and worker is null
-
 -- name: take_lease
 -- Nothing is returned while another call holds it. An earlier attempt of the same alarm does not: the
 -- kernel has found that it has ended.

@@ -20,6 +20,7 @@ from duework.errors import DatabaseError
 from duework.health.verify import BOUND, SAMPLE, Finding
 from duework.kernel.engine import Engine
 from duework.kernel.job import Ending, LaneName, LockedJob, NewJob
+from duework.kernel.moves import move
 from duework.kernel.settle import apply, lock_jobs
 
 OBJECTS = load_statements("duework.shapes.objects", "objects")
@@ -228,7 +229,7 @@ def _set_alarms(
         waits = row is not None and row.state == "open" and row.worker is None
         if change.alarm is not None and change.alarm.at is not None and not change.delete:
             if row is not None and waits:
-                tx.query(OBJECTS.move_alarm, {"at": change.alarm.at, "id": row.id})
+                move(tx, [(row.id, change.alarm.at)])
                 engine.ring_after(tx)
             else:
                 new.append((identifier, _alarm_job(identifier, change, change.alarm)))

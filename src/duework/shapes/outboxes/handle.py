@@ -21,8 +21,8 @@ from duework.codec import ArgumentCodec
 from duework.db.database import Tx
 from duework.durations import Duration, Moment, planned
 from duework.errors import UsageError
+from duework.kernel.failures.retry import Backoff, Exponential
 from duework.kernel.outcomes import LOST
-from duework.kernel.retry import Backoff, Exponential
 from duework.kernel.tasks import Writes, check_count, check_name, check_priority
 from duework.shapes.outboxes.messages import (
     MessageState,

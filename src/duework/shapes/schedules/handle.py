@@ -19,7 +19,7 @@ from duework.errors import Error, UsageError
 from duework.handles import Job
 from duework.kernel.error_text import describe
 from duework.kernel.job import OWN_QUEUE, Ending, LockedJob
-from duework.kernel.run import Run
+from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import Definition, Policy, Writes
 from duework.kernel.transaction import Transaction
 from duework.shapes.schedules.calendar import Kind, When, zone
@@ -154,7 +154,7 @@ def _firing(name: str, app: App, check: Check | None) -> Definition:
         def effect(tx: Tx) -> None:
             ScheduleVerbs(app.engine).fire(tx, key, job, group=group, idle=idle, note=note)
 
-        run._add(effect)  # noqa: SLF001 - ours
+        buffer_of(run).add(effect)
 
     fire.__qualname__ = f"<{name}>"
     chosen = Policy(
