@@ -414,7 +414,7 @@ class App(
             kind = row.owner.partition(":")[0]
             for shape in self._shapes:
                 if shape.kind == kind:
-                    shape.settled(Transaction(tx, engine), row, ending)
+                    shape.settled(tx, row, ending)
         task = self.registry.get(row.task)
         if task is None or not task.reactions:
             return

@@ -77,6 +77,11 @@ class Transaction:
         return self._engine.registry.writes[name].verb(self._tx, [item])[0]
 
 
+def inside(tx: Transaction) -> Tx:
+    """What the engine and its shapes have of a transaction, and its user has not."""
+    return tx._tx  # noqa: SLF001 - the one door
+
+
 class Block:
     """What `app.transaction()` gives: a transaction for a block of the user's code.
 

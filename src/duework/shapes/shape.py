@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from duework.db.queries import Statement
     from duework.kernel.engine import Engine
     from duework.kernel.job import Effect, Ending, LockedJob
-    from duework.kernel.transaction import Transaction
 
 
 class Shape:
@@ -29,7 +28,7 @@ class Shape:
     def arm(self) -> None:
         """A worker is about to start: write what has to be there. Safe to repeat, on every node."""
 
-    def settled(self, tx: Transaction, job: LockedJob, ending: Ending) -> None:
+    def settled(self, tx: Tx, job: LockedJob, ending: Ending) -> None:
         """A job that it owns is done, failed or cancelled, in the transaction that says so."""
 
     def prune(self) -> None:

@@ -255,7 +255,7 @@ def _conclude(page: Page, said: Any) -> Any:
         return said
     if not isinstance(said, (Next, End)):
         raise UsageError(f"a page returns Next(cursor=…) or End(), not {type(said).__name__}")
-    said = msgspec.structs.replace(said, expected=page._expected)  # noqa: SLF001 - ours
+    said = msgspec.structs.replace(said, expected=page.expected)
     if isinstance(said, Next):
         if said.cursor == page.cursor:
             raise UsageError(f"the cursor did not move: page {page.number} started at it too")

@@ -22,6 +22,7 @@ from duework.kernel.moves import never_expire
 from duework.kernel.outcomes import Fail, Outcome, Retry, Snooze
 from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import Definition
+from duework.kernel.transaction import Transaction, inside
 from duework.shapes.deliveries.channels import (
     DELIVERIES,
     KIND,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from duework.handles import Job
     from duework.kernel.engine import Engine
     from duework.kernel.job import Ending, LockedJob
-    from duework.kernel.transaction import Transaction
 
 P = ParamSpec("P")
 
@@ -262,7 +262,7 @@ class DeliveryShape(Shape):
         """A reaction: the channels of a delivery that is cancelled are not sent any more."""
         if outcome != "cancelled":
             return
-        raw, why = tx._tx, "its delivery was cancelled"  # noqa: SLF001 - ours
+        raw, why = inside(tx), "its delivery was cancelled"
         for channel, child, send_started in raw.query(DELIVERIES.under_way, {"job": job.id}):
             try:
                 self._engine.cancel(raw, [(child, why)])
@@ -270,9 +270,9 @@ class DeliveryShape(Shape):
                 place = Place(job.id, channel, child)
                 self.senders.finish(raw, place, send_started, why, given_up=True)
 
-    def settled(self, tx: Transaction, job: LockedJob, ending: Ending) -> None:
+    def settled(self, tx: Tx, job: LockedJob, ending: Ending) -> None:
         if (channel := self.names.get(job.task) or self._once_ours(job.task)) is not None:
-            self.senders.settled(tx._tx, channel, job, ending)  # noqa: SLF001 - ours
+            self.senders.settled(tx, channel, job, ending)
 
     def _once_ours(self, task: str) -> str | None:
         """The channel, if this is the task of one that another version of this delivery has."""

@@ -250,7 +250,7 @@ class OutboxShape(Shape):
         return self._app.engine
 
     def settled(self, tx: Any, job: Any, ending: Any) -> None:
-        self.posting.settled(tx._tx, job, ending)  # noqa: SLF001 - ours
+        self.posting.settled(tx, job, ending)
 
     def prune(self) -> None:
         self.desk.prune()

@@ -21,7 +21,6 @@ from duework.kernel.error_text import describe
 from duework.kernel.job import OWN_QUEUE, Ending, LockedJob
 from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import Definition, Policy, Writes
-from duework.kernel.transaction import Transaction
 from duework.shapes.schedules.calendar import Kind, When, zone
 from duework.shapes.schedules.plan import KEY_LIMIT, OPTIONS, TIMES, new_plan, storable
 from duework.shapes.schedules.row import Missed, Overlap, Row, State
@@ -135,11 +134,11 @@ class Schedules(Shape):
         with engine.database.reading() as tx:
             return any(row.decorated for row in ScheduleVerbs(engine).find(tx, names).values())
 
-    def settled(self, tx: Transaction, job: LockedJob, ending: Ending) -> None:
+    def settled(self, tx: Tx, job: LockedJob, ending: Ending) -> None:
         """The job that fires was cancelled by somebody: the schedule is paused."""
         if ending.kind in {"cancelled", "failed"}:
             key = (job.owner or "").removeprefix(OWNER)
-            ScheduleVerbs(self._app.engine).interrupted(tx._tx, key, job.id, ending.error)  # noqa: SLF001
+            ScheduleVerbs(self._app.engine).interrupted(tx, key, job.id, ending.error)
 
 
 def _firing(name: str, app: App, check: Check | None) -> Definition:
