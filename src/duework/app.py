@@ -46,6 +46,7 @@ from duework.kernel.transaction import Block, Transaction
 from duework.observe import log
 from duework.outside.secrets import NewSecret, Secrets
 from duework.part import Part, Tasks, define
+from duework.shapes import SHAPES
 from duework.shapes.batches.handle import Batches
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.chains.verbs import Chains
@@ -55,7 +56,7 @@ from duework.shapes.outboxes.handle import OutboxVerbs, message_writes
 from duework.shapes.paces.handle import Paces
 from duework.shapes.schedules.declare import Scheduling
 from duework.shapes.schedules.handle import Schedules
-from duework.shapes.shape import Shape
+from duework.shapes.shape import H, Hooks, Shape, know, name_tables
 from duework.task import Task
 from duework.verbs import Verbs
 from duework.worker.isolation.parent import NeedsWorker, isolated
@@ -104,16 +105,17 @@ class App(
         self.registry = Registry()
         self._clock: Clock = _clock() if clock is None else clock
         self._parts: list[Part] = []
-        self._shapes: list[Shape] = []
+        self._shapes: list[Hooks] = []
         self._hooks: list[Callable[[Fact], None]] = []
         self._engine: Engine | None = None
         self._opening = threading.Lock()
         self._closed = False
         Objects.__init__(self)
         self._add_housekeeping()
-        self._adopt(chains := Chains())
-        self._chains = chains
-        self._adopt(Schedules())
+        for shape in SHAPES:
+            self._know(shape)
+        self._chains = self.adopt(Chains())
+        self.adopt(Schedules())
         self.registry.writes["message"] = message_writes(self)
 
     @property
@@ -137,22 +139,34 @@ class App(
         for definition in part.bind(self):
             self.registry.add(definition)
         for shape in part.shapes:
-            self._adopt(shape)
+            self.adopt(shape)
         part.bind_objects(self)
+        self._migrate_again()
+
+    def _migrate_again(self) -> None:
         if self._engine is not None:
             database = self._engine.database
             migrate.migrate(database, self.schema_steps(database.kind))
+            name_tables(self._engine)
 
     @property
     def parts(self) -> Sequence[Part]:
         """What was included, in that order."""
         return tuple(self._parts)
 
-    def _adopt(self, shape: Shape) -> None:
-        """Let a shape stand on this App."""
-        if shape not in self._shapes:
-            shape.bind(self)
-            self._shapes.append(shape)
+    def adopt(self, hooks: H) -> H:
+        """Let a shape stand on this App, one of your own for example; see the guide "Write a shape"."""
+        if hooks not in self._shapes:
+            self._know(hooks.shape)
+            hooks.bind(self)
+            self.registry.writes.update(hooks.writes())
+            self._shapes.append(hooks)
+            self._migrate_again()
+        return hooks
+
+    def _know(self, shape: Shape) -> None:
+        know(self.registry, shape)
+        log.learn(shape.words())
 
     def queue(
         self, name: str, *, concurrency: int | None = None, pace: Pace | Sequence[Pace] = ()
@@ -209,6 +223,7 @@ class App(
             migrate.migrate(database, self.schema_steps(database.kind))
             engine = Engine(database, self.registry, self._clock)
             engine.clock_watch.begin()
+            name_tables(engine)
         except BaseException:
             # A file that was refused must not count as open in this process.
             database.close()
@@ -225,6 +240,7 @@ class App(
     def schema_steps(self, kind: str) -> list[migrate.Migrations]:
         """The migrations of the kernel and of every part."""
         steps = [migrate.kernel_steps(kind)]
+        steps += filter(None, (shape.schema(kind) for shape in self.registry.shapes.values()))
         for part in self._parts:
             if part.tables is not None:
                 steps.append(migrate.part_steps(part.name, Path(part.tables), kind))
@@ -413,7 +429,7 @@ class App(
         if row.owner is not None:
             kind = row.owner.partition(":")[0]
             for shape in self._shapes:
-                if shape.kind == kind:
+                if shape.shape.owner == kind:
                     shape.settled(tx, row, ending)
         task = self.registry.get(row.task)
         if task is None or not task.reactions:

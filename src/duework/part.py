@@ -23,7 +23,7 @@ from duework.shapes.deliveries.declare import Deliveries
 from duework.shapes.objects.handle import PartObjects
 from duework.shapes.outboxes.handle import Outboxes
 from duework.shapes.schedules.declare import DeclaresSchedules
-from duework.shapes.shape import Shape
+from duework.shapes.shape import H, Hooks
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Tasks(ChainDecorator, DeclaresSchedules, Deliveries, Outboxes):
     ) -> Task[..., Any, Any]:
         raise NotImplementedError
 
-    def _adopt(self, shape: Shape) -> None:
-        """Take a shape on."""
+    def adopt(self, hooks: H) -> H:
+        """Let a shape stand here, one of your own for example; see the guide "Write a shape"."""
         raise NotImplementedError
 
     @overload
@@ -145,7 +145,7 @@ class Part(Tasks, PartObjects, DeclaresFace):
         self.templates = _beside_caller("pages")
         DeclaresFace.__init__(self)
         self._tasks: list[Task[..., Any, Any]] = []
-        self.shapes: list[Shape] = []
+        self.shapes: list[Hooks] = []
         self._arounds: list[AroundAttempt] = []
         self._queues: list[tuple[str, int | None, Pace | Sequence[Pace]]] = []
         # Commands of the command line, by name: `duework NAME COMMAND`.
@@ -217,9 +217,10 @@ class Part(Tasks, PartObjects, DeclaresFace):
         if self._app is not None:
             self._app.registry.surround_again()
 
-    def _adopt(self, shape: Shape) -> None:
-        """Keep a shape for the App that includes this part."""
-        self.shapes.append(shape)
+    def adopt(self, hooks: H) -> H:
+        """Keep the hooks of a shape for the App that includes this part."""
+        self.shapes.append(hooks)
+        return hooks
 
     def bind(self, app: App) -> list[Definition]:
         """Called by `app.include`: the tasks enqueue to this app from now on."""

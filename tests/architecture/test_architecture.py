@@ -72,8 +72,10 @@ MAY_IMPORT = {
     "__init__": f"{PUBLIC} {KERNEL} worker health shapes shapes/* outside",
     "observe": KERNEL,
     "testing": f"__init__ {PUBLIC} {KERNEL} worker shapes shapes/* outside",
-    "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web",
-    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts web/live",
+    "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web shapes",
+    "cli/shapes": f"__init__ {PUBLIC} {KERNEL} observe shapes/* cli",
+    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts web/live web/shapes",
+    "web/shapes": f"__init__ {PUBLIC} {KERNEL} shapes shapes/* web",
     "web/parts": f"__init__ {PUBLIC} {KERNEL} web",
     "web/live": f"__init__ {PUBLIC} {KERNEL} web web/parts",
     "__main__": "cli",
@@ -90,7 +92,7 @@ EXCEPTIONS = {
     ("shapes/*", "task"): "a decorator of a shape gives a kind of Task",
     ("shapes/*", "handles"): "a shape's jobs are looked up as Job",
     ("shapes/objects", "db/sqlite"): "an object's private database is an image of SQLite's",
-    ("shapes/objects", "health"): "its checksums are compared in Python, and reported as findings",
+    ("shapes/__init__.py", "shapes/*"): "the list of them",
     ("shapes/stand_ins.py", "shapes/deliveries"): "replaces the other side of both, in tests",
     ("shapes/stand_ins.py", "shapes/outboxes"): "the same",
 }
@@ -143,6 +145,9 @@ IMPORTS_BY_NAME = {
     "worker/isolation/surroundings.py",
     "worker/isolation/preload.py",
     "cli/base.py",
+    # A folder that a manifest names, in code.
+    "shapes/shape.py",
+    "web/shapes/table.py",
 }
 
 

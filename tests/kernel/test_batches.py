@@ -19,6 +19,7 @@ from duework.kernel.settle import settle
 from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.tasks import Definition, Policy, Registry
 from duework.worker.runner import Runner, RunningAttempt
+from tests.support.checks import EVERY
 from tests.support.kernel import LEASE, ME, OTHER, Kernel
 
 COUNTS = "select total, done, failed, cancelled, gone from duework_batch where id = :id"
@@ -27,7 +28,9 @@ COUNTS = "select total, done, failed, cancelled, gone from duework_batch where i
 def counts(kernel: Kernel, batch: int) -> tuple[int, ...]:
     """total, done, failed, cancelled, gone; and that a recount says the same."""
     with kernel.reading() as tx:
-        wrong = [each for each in verify(tx) if each.violations and each.name.startswith("batch")]
+        wrong = [
+            each for each in verify(tx, EVERY) if each.violations and each.name.startswith("batch")
+        ]
     assert wrong == []
     return tuple(kernel.read(COUNTS, id=batch)[0])
 
@@ -365,7 +368,7 @@ def test_a_damaged_batch_stops_nobody_and_is_found(kernel: Kernel, damage: str) 
     assert len(reports(kernel)) in {1, 2}
     if "then" not in damage:
         with kernel.reading() as tx:
-            assert any(each.violations for each in verify(tx))
+            assert any(each.violations for each in verify(tx, EVERY))
 
 
 def test_reactions_see_members_like_any_job(kernel: Kernel) -> None:

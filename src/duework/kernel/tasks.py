@@ -212,6 +212,8 @@ class Registry:
         # Context managers around every attempt of the user's tasks, the outermost first.
         self.arounds: list[AroundAttempt] = []
         # By name: chain, schedule, message, batch.
+        # Manifests of shapes, by name.
+        self.shapes: dict[str, Any] = {}
         self.writes: dict[str, Writes] = {}
         self.task_paces: dict[str, tuple[Gate, ...]] = {}
         self.queue_paces: dict[str, tuple[Gate, ...]] = {}

@@ -12,7 +12,7 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Protocol
 
 import msgspec
 
@@ -25,9 +25,10 @@ from duework.kernel.outcomes import Cancel, Outcome
 from duework.kernel.run import Run, Write, buffer_of
 from duework.kernel.surroundings.reactions import reaction as in_settle
 from duework.kernel.tasks import check_name, check_priority
+from duework.shapes.chains import SHAPE
 from duework.shapes.chains.handle import Chain, ChainState, End, Next, Page, check_size
 from duework.shapes.chains.verbs import CHAINS, STOPPED, NewChain
-from duework.shapes.shape import Shape
+from duework.shapes.shape import H, Hooks, Shape
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -154,8 +155,10 @@ class ChainTask(Generic[P]):
         return f"<chain task {self.name}>"
 
 
-class Known(Shape):
+class Known(Hooks):
     """Tells an App of a chain's task: what is to be done at its end."""
+
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self, task: ChainTask[...]) -> None:
         self._task = task
@@ -278,7 +281,7 @@ class DeclaresChains(Protocol):
         self, function: Callable[..., Any], options: dict[str, Any]
     ) -> Task[..., Any, Any]: ...
 
-    def _adopt(self, shape: Shape) -> None: ...
+    def adopt(self, hooks: H) -> H: ...
 
 
 class ChainDecorator:
@@ -300,7 +303,7 @@ class ChainDecorator:
                 check_template("key", key, _without_first(inspect.signature(function)).parameters)
             task = self._register(wrapped, {"retries": RETRIES, **options})
             made = ChainTask(task, function, page_size, key)
-            self._adopt(Known(made))
+            self.adopt(Known(made))
             return made
 
         return decorate

@@ -25,8 +25,9 @@ from duework.kernel.job import KEEP, Ending, LaneName, LockedJob, NewJob
 from duework.kernel.settle import THEIRS, lock_jobs
 from duework.kernel.tasks import Writes
 from duework.kernel.transaction import Transaction
+from duework.shapes.chains import SHAPE
 from duework.shapes.chains.handle import Chain, ChainPage, Counts, End, Next, expected_of, page_of
-from duework.shapes.shape import CHUNK, Shape, in_chunks
+from duework.shapes.shape import CHUNK, Hooks, Shape, in_chunks
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -61,10 +62,10 @@ class PageRow(msgspec.Struct, frozen=True):
     size: int
 
 
-class Chains(Shape):
+class Chains(Hooks):
     """The chains of one App, whether or not this process knows their code."""
 
-    kind: ClassVar[str] = "chain"
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self) -> None:
         self._app: App | None = None
@@ -72,7 +73,9 @@ class Chains(Shape):
 
     def bind(self, app: App) -> None:
         self._app = app
-        app.registry.writes["chain"] = Writes(NewChain, self.start_all)
+
+    def writes(self) -> Mapping[str, Writes]:
+        return {"chain": Writes(NewChain, self.start_all)}
 
     @property
     def _engine(self) -> Engine:
@@ -165,7 +168,7 @@ class Chains(Shape):
 
     def _enqueue(self, tx: Tx, chain: Chain, at: int) -> int:
         lane = LaneName(chain.queue, chain.task, chain.priority)
-        job = NewJob(lane, chain.payload, at, owner=f"{self.kind}:{chain.id}")
+        job = NewJob(lane, chain.payload, at, owner=f"{self.shape.owner}:{chain.id}")
         return self._engine.enqueue(tx, [job])[0].id
 
     def prune(self) -> None:

@@ -12,7 +12,7 @@ from duework.kernel.run import Run
 from duework.kernel.tasks import check_name, leads_with
 from duework.shapes.deliveries.channels import Channel, Partial, Senders
 from duework.shapes.deliveries.handle import Delivery, DeliveryShape
-from duework.shapes.shape import Shape, waited_for
+from duework.shapes.shape import H, waited_for
 from duework.task import Task
 
 P = ParamSpec("P")
@@ -30,7 +30,7 @@ class Deliveries:
             self, function: Callable[..., Any], options: dict[str, Any]
         ) -> Task[..., Any, Any]: ...
 
-        def _adopt(self, shape: Shape) -> None: ...
+        def adopt(self, hooks: H) -> H: ...
 
     def delivery(
         self, *, channels: Mapping[str, Channel], partial: Partial = "advance", **options: Any
@@ -95,7 +95,7 @@ class _Declare:
             chosen = self._sender_options(self._channels[each])
             made = owner._register(sender, {**chosen, "name": f"{name}.{each}"})  # noqa: SLF001
             plan.add(each, made.definition)
-        owner._adopt(plan)  # noqa: SLF001 - ours
+        owner.adopt(plan)
         return Delivery(task, body, plan)
 
     def _sender_options(self, channel: Channel) -> dict[str, Any]:

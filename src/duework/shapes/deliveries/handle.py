@@ -23,6 +23,7 @@ from duework.kernel.outcomes import Fail, Outcome, Retry, Snooze
 from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import Definition
 from duework.kernel.transaction import Transaction, inside
+from duework.shapes.deliveries import SHAPE
 from duework.shapes.deliveries.channels import (
     DELIVERIES,
     KIND,
@@ -36,7 +37,7 @@ from duework.shapes.deliveries.channels import (
     sending,
     to_resend,
 )
-from duework.shapes.shape import CHUNK, Shape, doing, in_chunks
+from duework.shapes.shape import CHUNK, Hooks, Shape, doing, in_chunks
 from duework.task import Task, Using
 
 if TYPE_CHECKING:
@@ -88,10 +89,10 @@ class Delivery(Task[P, Any, Any]):
     achannels = averb(channels)
 
 
-class DeliveryShape(Shape):
+class DeliveryShape(Hooks):
     """One declared delivery: what happens from the body's choice to the verdict."""
 
-    kind: ClassVar[str] = KIND
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self, channels: Mapping[str, Channel], partial: Partial) -> None:
         self.senders = Senders(channels, lambda: self._engine)

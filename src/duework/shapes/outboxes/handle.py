@@ -24,6 +24,7 @@ from duework.errors import UsageError
 from duework.kernel.failures.retry import Backoff, Exponential
 from duework.kernel.outcomes import LOST
 from duework.kernel.tasks import Writes, check_count, check_name, check_priority
+from duework.shapes.outboxes import SHAPE
 from duework.shapes.outboxes.messages import (
     MessageState,
     NewMessage,
@@ -33,7 +34,7 @@ from duework.shapes.outboxes.messages import (
     submit_task,
 )
 from duework.shapes.outboxes.runner import OutboxRunner
-from duework.shapes.shape import Shape
+from duework.shapes.shape import H, Hooks, Shape
 from duework.task import Options
 
 if TYPE_CHECKING:
@@ -226,10 +227,10 @@ class OutboxHandle(Generic[M]):
 _NOT_INCLUDED = "this outbox belongs to a Part that no App has included yet"
 
 
-class OutboxShape(Shape):
+class OutboxShape(Hooks):
     """One declared outbox on its App."""
 
-    kind: ClassVar[str] = "outbox"
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self, outbox: Outbox[Any], codec: ArgumentCodec) -> None:
         self._app: App | None = None
@@ -265,7 +266,7 @@ class Outboxes:
             self, function: Callable[..., Any], options: dict[str, Any]
         ) -> Task[..., Any, Any]: ...
 
-        def _adopt(self, shape: Shape) -> None: ...
+        def adopt(self, hooks: H) -> H: ...
 
     def outbox(self, name: str, outbox: Outbox[M]) -> OutboxHandle[M]:
         """Declare an outbox: `mail = app.outbox("email", Email(…))`."""
@@ -285,7 +286,7 @@ class Outboxes:
         made = self._register(post.posting.submitter(), {**submit, "name": f"{name}.submit"})
         self._register(post.posting.poller(), {**poll, "name": f"{name}.poll"})
         post.posting.name = made.name.removesuffix(".submit")
-        self._adopt(post)
+        self.adopt(post)
         return OutboxHandle(post, codec, outbox.queue)
 
 

@@ -16,7 +16,7 @@ from duework.shapes.schedules.handle import Declared, Schedule, schedule_row, sp
 from duework.shapes.schedules.plan import PAGE, edit_row, new_plan
 from duework.shapes.schedules.row import Row
 from duework.shapes.schedules.verbs import ScheduleVerbs
-from duework.shapes.shape import Shape
+from duework.shapes.shape import H
 from duework.task import Task
 
 
@@ -29,14 +29,14 @@ class DeclaresSchedules:
             self, function: Callable[..., Any], options: dict[str, Any]
         ) -> Task[..., Any, Any]: ...
 
-        def _adopt(self, shape: Shape) -> None: ...
+        def adopt(self, hooks: H) -> H: ...
 
     def _define(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any, Any]:
         """Register a function, and its schedule if the options have one."""
         plain, planned = split(options)
         task = self._register(function, plain)
         if planned:
-            self._adopt(Declared(task, planned))
+            self.adopt(Declared(task, planned))
         return task
 
     @staticmethod

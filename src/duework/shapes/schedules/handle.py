@@ -21,11 +21,12 @@ from duework.kernel.error_text import describe
 from duework.kernel.job import OWN_QUEUE, Ending, LockedJob
 from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import Definition, Policy, Writes
+from duework.shapes.schedules import SHAPE
 from duework.shapes.schedules.calendar import Kind, When, zone
 from duework.shapes.schedules.plan import KEY_LIMIT, OPTIONS, TIMES, new_plan, storable
 from duework.shapes.schedules.row import Missed, Overlap, Row, State
 from duework.shapes.schedules.verbs import FIRE_TASK, OWNER, ScheduleVerbs
-from duework.shapes.shape import Shape
+from duework.shapes.shape import Hooks, Shape
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return {name: value for name, value in options.items() if name not in planned}, planned
 
 
-class Declared(Shape):
+class Declared(Hooks):
     """A schedule that a decorator declares: its key is the task's name."""
+
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self, task: Task[..., Any, Any], options: dict[str, Any]) -> None:
         self.task = task
@@ -95,17 +98,20 @@ class Declared(Shape):
             app.registry.add(_firing(f"{FIRE_TASK}:{self.task.name}", app, self.check))
 
 
-class Schedules(Shape):
+class Schedules(Hooks):
     """Every App has it: fires what is due, and declares what decorators say."""
 
-    kind: ClassVar[str] = OWNER.removesuffix(":")
+    shape: ClassVar[Shape] = SHAPE
 
     def bind(self, app: App) -> None:
         self._app = app
         app.registry.add(_firing(FIRE_TASK, app, None))
-        app.registry.writes["schedule"] = Writes(
-            Row, lambda tx, rows: ScheduleVerbs(app.engine).put(tx, rows, default=False)
-        )
+
+    def writes(self) -> Mapping[str, Writes]:
+        return {"schedule": Writes(Row, self._put)}
+
+    def _put(self, tx: Tx, rows: list[Row]) -> Sequence[Row]:
+        return ScheduleVerbs(self._app.engine).put(tx, rows, default=False)
 
     def arm(self) -> None:
         """Write the schedules of decorators; take away those that are no longer declared."""
