@@ -27,7 +27,7 @@ from duework.testing import Harness
 
 # All that completion shows; what is not for users is behind `wiring` and `contents`.
 DECLARES = """
-    action around chain command commands delivery durable outbox page people queue resource route settings
+    action adopt around chain command commands delivery durable outbox page people queue resource route settings
     sign_in task
 """
 VERBS = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import importlib.util
 import itertools
 import os
 import re
@@ -17,6 +18,7 @@ import click
 
 from duework import App, Error, UsageError
 from duework.cli.out import Out, fail
+from duework.shapes.shape import Shape
 
 OK, FAILED, UNAVAILABLE, GONE, RECYCLED, USAGE, INTERRUPTED = 0, 1, 69, 74, 75, 78, 130
 
@@ -87,7 +89,7 @@ class Cli(click.Group):
 
 
 def part_commands(name: str, given: Sequence[str]) -> click.Group | None:
-    """The commands of a part of the App that `--app` or $DUEWORK_APP names; None if it has none."""
+    """The commands of a part or a shape of the App that `--app` or $DUEWORK_APP names."""
     named = [after for word, after in itertools.pairwise(given) if word == "--app"]
     named += [word.partition("=")[2] for word in given if word.startswith("--app=")]
     chosen = named[0] if named else os.environ.get("DUEWORK_APP")
@@ -104,7 +106,18 @@ def part_commands(name: str, given: Sequence[str]) -> click.Group | None:
             )
             about = f"Commands of the part {name}."
             return click.Group(name, part.commands, help=about, params=[option])
-    return None
+    shape = app.wiring.registry.shapes.get(name)
+    return None if shape is None else shape_commands(shape)
+
+
+def shape_commands(shape: Shape) -> click.Group | None:
+    """The commands of a shape: ours are a file of its name, others in the shape's own folder."""
+    ours = f"{__package__}.shapes.{shape.name}"
+    if importlib.util.find_spec(ours) is not None:
+        found = getattr(importlib.import_module(ours), shape.name, None)
+    else:
+        found = getattr(shape.module("cli"), "commands", None)
+    return found if isinstance(found, click.Group) else None
 
 
 def meant(message: str) -> str:
