@@ -73,8 +73,8 @@ MAY_IMPORT = {
     "__init__": f"{PUBLIC} {KERNEL} worker health shapes shapes/* outside",
     "observe": KERNEL,
     "testing": f"__init__ {PUBLIC} {KERNEL} worker shapes shapes/* outside",
-    "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web shapes",
-    "cli/shapes": f"__init__ {PUBLIC} {KERNEL} observe shapes/* cli",
+    "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web cli/shapes",
+    "cli/shapes": f"__init__ {PUBLIC} {KERNEL} observe cli",
     "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts web/live web/shapes",
     "web/shapes": f"__init__ {PUBLIC} {KERNEL} shapes shapes/* web",
     "web/parts": f"__init__ {PUBLIC} {KERNEL} web",
@@ -146,6 +146,7 @@ IMPORTS_BY_NAME = {
     "worker/isolation/surroundings.py",
     "worker/isolation/preload.py",
     "cli/base.py",
+    "cli/shapes/__init__.py",
     # A folder that a manifest names, in code.
     "shapes/shape.py",
     "web/shapes/table.py",

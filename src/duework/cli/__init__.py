@@ -1,23 +1,23 @@
 """The command line: `duework`, or `python -m duework`.
 
-One file per group of commands; those of shapes are in `shapes/`, by the shape's name. They use the public API
-and nothing below it.
+One file per group of commands; those of the shapes are in `shapes/`. They use the public API and nothing
+below it.
 """
 
 from __future__ import annotations
 
 import click
 
-from duework.cli.base import EXIT_CODES, Cli, examples, shape_commands
+from duework.cli.base import EXIT_CODES, Cli, examples
 from duework.cli.db import db
 from duework.cli.failed import failed
 from duework.cli.jobs import jobs
 from duework.cli.queues import queues
 from duework.cli.run import run
+from duework.cli.shapes import groups
 from duework.cli.status import status
 from duework.cli.verify import verify
 from duework.cli.web import tokens, web
-from duework.shapes import SHAPES
 
 _CODES = "\n".join(
     ["\b", "Exit codes:", *(f"  {number:<4}{text}" for number, text in EXIT_CODES.items())]
@@ -28,7 +28,7 @@ _CODES = "\n".join(
     cls=Cli,
     commands=[
         *(run, web, status, jobs, failed, queues),
-        *(group for shape in SHAPES if (group := shape_commands(shape)) is not None),
+        *groups(),
         *(tokens, verify, db),
     ],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),

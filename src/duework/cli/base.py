@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import importlib.util
 import itertools
 import os
 import re
@@ -18,7 +17,6 @@ import click
 
 from duework import App, Error, UsageError
 from duework.cli.out import Out, fail
-from duework.shapes.shape import Shape
 
 OK, FAILED, UNAVAILABLE, GONE, RECYCLED, USAGE, INTERRUPTED = 0, 1, 69, 74, 75, 78, 130
 
@@ -107,16 +105,8 @@ def part_commands(name: str, given: Sequence[str]) -> click.Group | None:
             about = f"Commands of the part {name}."
             return click.Group(name, part.commands, help=about, params=[option])
     shape = app.wiring.registry.shapes.get(name)
-    return None if shape is None else shape_commands(shape)
-
-
-def shape_commands(shape: Shape) -> click.Group | None:
-    """The commands of a shape: ours are a file of its name, others in the shape's own folder."""
-    ours = f"{__package__}.shapes.{shape.name}"
-    if importlib.util.find_spec(ours) is not None:
-        found = getattr(importlib.import_module(ours), shape.name, None)
-    else:
-        found = getattr(shape.module("cli"), "commands", None)
+    # Those of the engine's own shapes are in `shapes/`, and were found before.
+    found = None if shape is None else getattr(shape.module("cli"), "commands", None)
     return found if isinstance(found, click.Group) else None
 
 
