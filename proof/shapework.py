@@ -32,7 +32,7 @@ from duework import (
 from proof.tasks import note, started
 
 # Schedules by key: what says when, and the milliseconds between two slots.
-SCHEDULES = {
+SCHEDULES: dict[str, tuple[dict[str, Any], int]] = {
     "tick:0": ({"every": "1s"}, 1000),
     "tick:1": ({"every": "1500ms"}, 1500),
     "tick:2": ({"cron": "* * * * * *"}, 1000),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from duework.admin import Admin
-from duework.averbs import averb, verb
+from duework.averbs import Verb, annotated_verb, averb, verb
 from duework.changes import ChangeStream, watch
 from duework.clock import Clock, clock_from_environment
 from duework.db.urls import redacted
@@ -26,7 +26,7 @@ from duework.kernel.tasks import check_count
 from duework.kernel.transaction import Block
 from duework.outside.secrets import Secrets
 from duework.part import Contents, Part
-from duework.shapes.batches.handle import Batches
+from duework.shapes.batches.handle import Batch, Batches
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.deliveries.operator import DeliveryOperator
 from duework.shapes.objects.handle import DurableObject, Objects
@@ -35,15 +35,20 @@ from duework.shapes.outboxes.handle import OutboxVerbs
 from duework.shapes.outboxes.messages import OutboxOperator
 from duework.shapes.paces.handle import Paces
 from duework.shapes.schedules.declare import Scheduling
+from duework.shapes.schedules.handle import Schedule
 from duework.verbs import JobVerbs
 from duework.wiring import ISOLATED, Bound, Wiring
 from duework.worker.isolation.parent import isolated
 from duework.worker.worker import Worker
 
+if TYPE_CHECKING:
+    from duework.typed.calls import MakesBatch, MakesSchedule
+
 DEFAULT_URL = "sqlite:///duework.db"
 SHORTEST_LEASE_MS = 100
 
 F = TypeVar("F", bound=Callable[..., Any])
+D = TypeVar("D", bound=DurableObject)
 
 
 class App(Part):
@@ -131,14 +136,18 @@ class App(Part):
 
     # --- shapes
 
-    batch, abatch = verb(Batches, Batches.create)
+    batch: Verb[MakesBatch[Batch]]
+    abatch: Verb[MakesBatch[Coroutine[Any, Any, Batch]]]
+    batch, abatch = annotated_verb(Batches, Batches.create)
     get_batch, aget_batch = verb(Batches, Batches.get)
     batches, abatches = verb(Batches, Batches.search)
 
     get_chain, aget_chain = verb(ChainVerbs, ChainVerbs.get)
     chains, achains = verb(ChainVerbs, ChainVerbs.search)
 
-    schedule, aschedule = verb(Scheduling, Scheduling.put)
+    schedule: Verb[MakesSchedule[Schedule]]
+    aschedule: Verb[MakesSchedule[Coroutine[Any, Any, Schedule]]]
+    schedule, aschedule = annotated_verb(Scheduling, Scheduling.put)
     get_schedule, aget_schedule = verb(Scheduling, Scheduling.get)
     schedules, aschedules = verb(Scheduling, Scheduling.search)
 
@@ -151,7 +160,13 @@ class App(Part):
 
     objects, aobjects = verb(Objects, Objects.search)
 
-    def object(self, of: type[DurableObject] | str, key: str) -> ObjectHandle:
+    @overload
+    def object(self, of: type[D], key: str) -> ObjectHandle[D]: ...
+
+    @overload
+    def object(self, of: str, key: str) -> ObjectHandle[Any]: ...
+
+    def object(self, of: type[DurableObject] | str, key: str) -> ObjectHandle[Any]:
         """One object by class and key, made when it is first used; by name only to look at it."""
         return self.wiring.find(Objects).object(of, key)
 

@@ -24,6 +24,7 @@ S = TypeVar("S")
 P = ParamSpec("P")
 R = TypeVar("R")
 V = TypeVar("V", bound="Verbs")
+M = TypeVar("M")
 
 
 def averb(
@@ -58,10 +59,10 @@ class Verbs:
         return self.wiring.now()
 
 
-class Verb(Generic[P, R]):
+class Verb(Generic[M]):
     """A row of App's table of verbs: on an App it is the method of the App's own instance."""
 
-    def __init__(self, of: type[Verbs], function: Callable[..., R]) -> None:
+    def __init__(self, of: type[Verbs], function: Callable[..., Any]) -> None:
         self._of = of
         self._function = function
         self.__doc__ = function.__doc__
@@ -70,7 +71,7 @@ class Verb(Generic[P, R]):
     def __get__(self, app: None, owner: type) -> Self: ...
 
     @overload
-    def __get__(self, app: object, owner: type) -> Callable[P, R]: ...
+    def __get__(self, app: object, owner: type) -> M: ...
 
     def __get__(self, app: Any, owner: type) -> Any:
         if app is None:
@@ -80,6 +81,11 @@ class Verb(Generic[P, R]):
 
 def verb(
     of: type[V], function: Callable[Concatenate[V, P], R]
-) -> tuple[Verb[P, R], Verb[P, Coroutine[Any, Any, R]]]:
+) -> tuple[Verb[Callable[P, R]], Verb[Callable[P, Coroutine[Any, Any, R]]]]:
     """A verb of a subject and its async twin, for the table of App."""
+    return Verb(of, function), Verb(of, averb(function))
+
+
+def annotated_verb(of: type[Verbs], function: Callable[..., Any]) -> tuple[Any, Any]:
+    """The same for a verb whose arguments depend on each other: its row is annotated with its type."""
     return Verb(of, function), Verb(of, averb(function))

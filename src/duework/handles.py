@@ -98,17 +98,21 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
         return phase(self.state, self.due, self.worker, self.seen_at)
 
     @property
-    def result(self) -> Any:
+    def result(self) -> R:
         """What the task returned, by its annotation where this process knows the task.
 
         None until it is done; of a job that has failed, `JobFailed`.
         """
         if self.state == "failed":
             raise self._failed()
-        if self.stored_result is None:
-            return None
-        known = self._of().registry.get(self.task)
-        return known.result.decode(self.stored_result) if known else decode(self.stored_result)
+        value: Any = None
+        if self.stored_result is not None:
+            known = self._of().registry.get(self.task)
+            read = known.result.decode if known else decode
+            value = read(self.stored_result)
+        # None is no R until it is done: `state` tells, and `value()` waits.
+        done: R = value
+        return done
 
     @property
     def failure(self) -> Failure | None:
@@ -187,8 +191,7 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
     def _value(self) -> R:
         if self.state == "cancelled":
             raise JobCancelled(f"job {self.id} of {self.task} was cancelled: {self.error}")
-        value: R = self.result
-        return value
+        return self.result
 
     def _failed(self) -> JobFailed:
         failure = self.failure or Failure(None, "no reason is stored")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -36,6 +36,7 @@ from duework.task import Task
 
 if TYPE_CHECKING:
     from duework.app import App
+    from duework.typed.options import TaskOptions
     from duework.wiring import Wiring
 
 P = ParamSpec("P")
@@ -212,7 +213,7 @@ class Part:
     def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
 
     @overload
-    def task(self, /, **options: Any) -> _Decorator: ...
+    def task(self, /, **options: Unpack[TaskOptions]) -> _Decorator: ...
 
     def task(self, function: Any = None, /, **options: Any) -> Any:
         """Register a function as a task: `@app.task` or `@app.task(retries=3, …)`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from duework.clock import FOREVER
 from duework.codec import check_template
@@ -28,11 +28,19 @@ from duework.kernel.tasks import FOR_EVER, Definition, check_name, check_priorit
 
 if TYPE_CHECKING:
     from duework.part import Contents
+    from duework.typed.calls import Takes0, Takes1, Takes2, Takes3, Takes4, Takes5
+    from duework.typed.options import EnqueueOptions
     from duework.wiring import Wiring
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
+A = TypeVar("A")
+B = TypeVar("B")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
+Q = TypeVar("Q")
 
 _TEXT_LIMIT = 500
 
@@ -93,7 +101,7 @@ class Using(Generic[P, R]):
         self._options = options
         self._known_lane: LaneName | None = None
 
-    def using(self, **options: Any) -> Using[P, R]:
+    def using(self, **options: Unpack[EnqueueOptions]) -> Using[P, R]:
         """Options for the next enqueue: delay, at, key, once, priority, queue, expires and so on."""
         return Using(self._task, _options(self._options, options))
 
@@ -109,12 +117,60 @@ class Using(Generic[P, R]):
         job = self.as_job(args, kwargs, wiring.now())
         return (await wiring.jobs.aenqueue([job], self._options.connection))[0]
 
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
+    @overload
+    def enqueue_many(self: Takes0[Q], calls: Iterable[tuple[()]]) -> list[Job[Q]]: ...
+
+    @overload
+    def enqueue_many(self: Takes1[A, Q], calls: Iterable[tuple[A]]) -> list[Job[Q]]: ...
+
+    @overload
+    def enqueue_many(self: Takes2[A, B, Q], calls: Iterable[tuple[A, B]]) -> list[Job[Q]]: ...
+
+    @overload
+    def enqueue_many(self: Takes3[A, B, D, Q], calls: Iterable[tuple[A, B, D]]) -> list[Job[Q]]: ...
+
+    @overload
+    def enqueue_many(
+        self: Takes4[A, B, D, E, Q], calls: Iterable[tuple[A, B, D, E]]
+    ) -> list[Job[Q]]: ...
+
+    @overload
+    def enqueue_many(
+        self: Takes5[A, B, D, E, F, Q], calls: Iterable[tuple[A, B, D, E, F]]
+    ) -> list[Job[Q]]: ...
+
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[Any]]:
         """One job for each tuple of arguments, in one transaction."""
         wiring = self._task.wiring
         return wiring.jobs.enqueue(self._new_jobs(calls, wiring.now()), self._options.connection)
 
-    async def aenqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
+    @overload
+    async def aenqueue_many(self: Takes0[Q], calls: Iterable[tuple[()]]) -> list[Job[Q]]: ...
+
+    @overload
+    async def aenqueue_many(self: Takes1[A, Q], calls: Iterable[tuple[A]]) -> list[Job[Q]]: ...
+
+    @overload
+    async def aenqueue_many(
+        self: Takes2[A, B, Q], calls: Iterable[tuple[A, B]]
+    ) -> list[Job[Q]]: ...
+
+    @overload
+    async def aenqueue_many(
+        self: Takes3[A, B, D, Q], calls: Iterable[tuple[A, B, D]]
+    ) -> list[Job[Q]]: ...
+
+    @overload
+    async def aenqueue_many(
+        self: Takes4[A, B, D, E, Q], calls: Iterable[tuple[A, B, D, E]]
+    ) -> list[Job[Q]]: ...
+
+    @overload
+    async def aenqueue_many(
+        self: Takes5[A, B, D, E, F, Q], calls: Iterable[tuple[A, B, D, E, F]]
+    ) -> list[Job[Q]]: ...
+
+    async def aenqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[Any]]:
         """The same for async code."""
         wiring = self._task.wiring
         jobs = self._new_jobs(calls, wiring.now())

@@ -63,6 +63,8 @@ MAY_IMPORT = {
     "handles": f"averbs {KERNEL}",
     "task": f"averbs handles {KERNEL}",
     "config": "errors",
+    # Read by type checkers only.
+    "typed": "",
     "face": "errors kernel",
     "people": "errors face db kernel",
     "part": f"handles task config face people {KERNEL} shapes shapes/*",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from duework.db.database import Tx
 from duework.errors import UsageError
@@ -19,7 +19,13 @@ from duework.kernel.job import Claimed, Effect, NewJob
 from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 
+if TYPE_CHECKING:
+    from duework.shapes.objects.proxy import ObjectHandle
+    from duework.typed.calls import Enqueues, MakesBatch, MakesSchedule, Starts, Submits
+
+P = ParamSpec("P")
 T = TypeVar("T")
+M = TypeVar("M")
 J = TypeVar("J")
 C = TypeVar("C")
 
@@ -75,26 +81,34 @@ class CommitVerbs(Generic[J, C]):
         """Write an item of a shape, by its name: job, batch, chain, schedule, message, touch."""
         raise NotImplementedError
 
-    def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> J:
+    def enqueue(self, task: Enqueues[P], /, *args: P.args, **kwargs: P.kwargs) -> J:
         """Enqueue a task, or `task.using(…)`, with this commit or not at all."""
         new: J = self._put("job", task.as_job(args, kwargs, self._commit_now()))
         return new
 
-    def batch(self, task: Any, items: Iterable[Any], /, **options: Any) -> J:
+    @property
+    def batch(self) -> MakesBatch[J]:
         """Make a batch with this commit; the id is the batch's. Takes what `app.batch` takes."""
+        return self._batch
+
+    def _batch(self, task: Any, items: Iterable[Any], /, **options: Any) -> J:
         new: J = self._put("batch", task.as_batch(items, self._commit_now(), **options))
         return new
 
-    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> C:
+    def start(self, chain: Starts[P], /, *args: P.args, **kwargs: P.kwargs) -> C:
         """Start a chain, or `chain.using(…)`, with this commit or not at all."""
         new: C = self._put("chain", chain.as_chain(args, kwargs, self._commit_now()))
         return new
 
-    def schedule(self, task: Any, /, **options: Any) -> None:
-        """Make or change a schedule with this commit; options as `app.schedule`."""
+    @property
+    def schedule(self) -> MakesSchedule[None]:
+        """Make or change a schedule with this commit. Takes what `app.schedule` takes."""
+        return self._schedule
+
+    def _schedule(self, task: Any, /, **options: Any) -> None:
         self._put("schedule", task.as_schedule(options, self._commit_now()))
 
-    def submit(self, outbox: Any, message: Any, /) -> None:
+    def submit(self, outbox: Submits[M], message: M, /) -> None:
         """Queue a message of an outbox, or of `outbox.using(…)`, with this commit or not at all."""
         self._put("message", outbox.as_message(message, self._commit_now()))
 
@@ -163,12 +177,13 @@ class Run(CommitVerbs[None, None]):
         hide(value)
         return value
 
-    def object(self, of: Any, key: str) -> Any:
+    def object(self, of: type[T], key: str) -> ObjectHandle[T]:
         """A durable object by class and key, to call its methods: each call is a commit of its own.
 
         It is not undone when this attempt fails, and made again when it is retried: `run.key` tells.
         """
-        return self._host.object(of, key)
+        found: ObjectHandle[T] = self._host.object(of, key)
+        return found
 
     def spent(self, quota: Any, units: int) -> None:
         """Say how much of a quota this attempt has used in all; said again, the last one counts.

@@ -50,9 +50,9 @@ class Next(msgspec.Struct, frozen=True, tag="next"):
     """
 
     cursor: Any
-    counts: Counts = {}
+    counts: Mapping[str, int | float] = {}
     size: int | None = None
-    quota: Counts = {}
+    quota: Mapping[str, int | float] = {}
     # A duration.
     delay: Any = None
     expected: Expected | None = None
@@ -69,8 +69,8 @@ class Next(msgspec.Struct, frozen=True, tag="next"):
 class End(msgspec.Struct, frozen=True, tag="end"):
     """This page is done and was the last one."""
 
-    counts: Counts = {}
-    quota: Counts = {}
+    counts: Mapping[str, int | float] = {}
+    quota: Mapping[str, int | float] = {}
     expected: Expected | None = None
 
 

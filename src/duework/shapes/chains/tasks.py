@@ -12,7 +12,7 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Unpack
 
 import msgspec
 
@@ -34,6 +34,7 @@ from duework.task import Task
 if TYPE_CHECKING:
     from duework.kernel.tasks import Definition
     from duework.part import Part
+    from duework.typed.options import ChainOptions, PolicyOptions
     from duework.wiring import Wiring
 
 P = ParamSpec("P")
@@ -106,7 +107,7 @@ class ChainTask(Generic[P]):
     def __call__(self, page: Page, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.__wrapped__(page, *args, **kwargs)
 
-    def using(self, **options: Any) -> Starting[P]:
+    def using(self, **options: Unpack[ChainOptions]) -> Starting[P]:
         """Options for the next start: key, page_size, delay, at, priority, queue."""
         return Starting(self, _options(StartOptions(), options))
 
@@ -179,7 +180,7 @@ class Starting(Generic[P]):
         self._task = task
         self._options = options
 
-    def using(self, **options: Any) -> Starting[P]:
+    def using(self, **options: Unpack[ChainOptions]) -> Starting[P]:
         """The same with more options."""
         return Starting(self._task, _options(self._options, options))
 
@@ -281,7 +282,7 @@ def _conclude(page: Page, said: Any) -> Any:
 
 
 def declare_chain(
-    part: Part, *, page_size: int = 1000, key: str | None = None, **options: Any
+    part: Part, *, page_size: int = 1000, key: str | None = None, **options: Unpack[PolicyOptions]
 ) -> Callable[[PageFunction[P]], ChainTask[P]]:
     """Register a function `(page: Page, …) -> Next | End` that does one page of a chain.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Unpack, overload
 
 from duework.errors import UsageError
 from duework.kernel.run import Run
@@ -16,6 +16,7 @@ from duework.shapes.shape import waited_for
 
 if TYPE_CHECKING:
     from duework.part import Part
+    from duework.typed.options import PolicyOptions
 
 P = ParamSpec("P")
 
@@ -24,7 +25,11 @@ DEFAULTS: dict[str, Any] = {"retries": 3, "backoff": ("1m", "5m", "30m")}
 
 
 def declare_delivery(
-    part: Part, *, channels: Mapping[str, Channel], partial: Partial = "advance", **options: Any
+    part: Part,
+    *,
+    channels: Mapping[str, Channel],
+    partial: Partial = "advance",
+    **options: Unpack[PolicyOptions],
 ) -> _Declare:
     """Declare a delivery: its body chooses channels and payloads, and runs once.
 

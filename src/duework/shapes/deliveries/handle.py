@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Unpack
 
 from duework.averbs import averb
 from duework.clock import FOREVER
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from duework.kernel.engine import Engine
     from duework.kernel.job import Ending, LockedJob
     from duework.kernel.transaction import Transaction
+    from duework.typed.options import EnqueueOptions
     from duework.wiring import Wiring
 
 P = ParamSpec("P")
@@ -71,7 +72,7 @@ class Delivery(Task[P, Any, Any]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._body(*args, **kwargs)
 
-    def using(self, **options: Any) -> Using[P, Any]:
+    def using(self, **options: Unpack[EnqueueOptions]) -> Using[P, Any]:
         """Options for the next enqueue, as of any task."""
         if options.get("when_running") is not None:
             raise UsageError("a delivery chooses its channels once: it takes no when_running=")

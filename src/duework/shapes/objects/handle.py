@@ -12,7 +12,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 from duework.averbs import Verbs
 from duework.durations import Duration, Moment
@@ -30,9 +30,12 @@ if TYPE_CHECKING:
     from duework.kernel.engine import Engine
     from duework.shapes.objects.host import ObjectHost
     from duework.shapes.objects.leases import Leases
+    from duework.typed.calls import Enqueues, MakesSchedule, Starts, Submits
     from duework.wiring import Wiring
 
+P = ParamSpec("P")
 R = TypeVar("R")
+M = TypeVar("M")
 
 # An alarm that finds another process inside the object looks again so often.
 _LOOK_AGAIN = "250ms"
@@ -76,20 +79,24 @@ class DurableObject:
         """Take the alarm off, if there is one."""
         self._side.clear_alarm()
 
-    def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> None:
+    def enqueue(self, task: Enqueues[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Enqueue a task, or `task.using(…)`, with this call's commit or not at all."""
         self._side.enqueue(task, args, kwargs)
 
-    def submit(self, outbox: Any, message: Any, /) -> None:
+    def submit(self, outbox: Submits[M], message: M, /) -> None:
         """Queue a message of an outbox, or of `outbox.using(…)`, with this call's commit."""
         self._side.submit(outbox, message)
 
-    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> None:
+    def start(self, chain: Starts[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Start a chain, or `chain.using(…)`, with this call's commit or not at all."""
         self._side.start(chain, args, kwargs)
 
-    def schedule(self, task: Any, /, **options: Any) -> None:
-        """Make or change a schedule with this call's commit; options as `app.schedule`."""
+    @property
+    def schedule(self) -> MakesSchedule[None]:
+        """Make or change a schedule with this call's commit. Takes what `app.schedule` takes."""
+        return self._schedule
+
+    def _schedule(self, task: Any, /, **options: Any) -> None:
         self._side.schedule(task, options)
 
     def publish(self, event: str, /, payload: Any = None) -> None:  # noqa: ARG002 - of a later step
@@ -100,7 +107,7 @@ class DurableObject:
         """Remove the object, its database and its alarm, with this call's commit."""
         self._side.delete()
 
-    async def run(self, method: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
+    async def run(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """In an async method: call a sync method of this object and wait for its commit."""
         value: R = await self._side.run(method, args, kwargs)
         return value
@@ -143,7 +150,7 @@ class Objects(Verbs):
         self._runtime: tuple[Engine, ObjectHost, Leases] | None = None
         self._making = threading.Lock()
 
-    def object(self, of: type[DurableObject] | str, key: str) -> ObjectHandle:
+    def object(self, of: type[DurableObject] | str, key: str) -> ObjectHandle[Any]:
         """One object by class and key, made when it is first used; by name only to look at it."""
         check_text("key", key)
         if isinstance(of, str):

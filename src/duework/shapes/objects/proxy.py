@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from duework.averbs import averb
 from duework.clock import as_datetime
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from duework.shapes.objects.handle import Objects
 
+P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Call(Generic[R]):
@@ -128,7 +130,7 @@ def info_of(row: Any) -> ObjectInfo:
     )
 
 
-class ObjectHandle:
+class ObjectHandle(Generic[T]):
     """One object by kind and key; its methods are called here. Other verbs need no class."""
 
     def __init__(self, objects: Objects, kind: Kind | None, name: str, key: str) -> None:
@@ -147,6 +149,24 @@ class ObjectHandle:
             return Call(self._objects, kind, self.key, name, args, kwargs)
 
         return call
+
+    @overload
+    def call(
+        self,
+        method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Call[R]: ...
+
+    @overload
+    def call(
+        self, method: Callable[Concatenate[T, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Call[R]: ...
+
+    def call(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call[Any]:
+        """Call a method of its class, with arguments that type checkers know: `seat.call(Seat.take, 7)`."""
+        return self.__getattr__(method.__name__)(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<object {self._name} {self.key}>"

@@ -12,7 +12,7 @@ import inspect
 import typing
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack
 
 import msgspec
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from duework.kernel.engine import Engine
     from duework.part import Part
     from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
+    from duework.typed.options import OutboxOptions
     from duework.wiring import Wiring
 
 M = TypeVar("M")
@@ -103,7 +104,7 @@ class OutboxEnqueue(Generic[M]):
         self._box = box
         self._options = options
 
-    def using(self, **options: Any) -> OutboxEnqueue[M]:
+    def using(self, **options: Unpack[OutboxOptions]) -> OutboxEnqueue[M]:
         """The same with more options."""
         try:
             return OutboxEnqueue(self._box, replace(self._options, **options))
@@ -162,7 +163,7 @@ class OutboxHandle(Generic[M]):
         """The kernel's side of its App."""
         return self._plan.engine
 
-    def using(self, **options: Any) -> OutboxEnqueue[M]:
+    def using(self, **options: Unpack[OutboxOptions]) -> OutboxEnqueue[M]:
         """Options for the next message: key, delay, at, lane, priority, connection."""
         return OutboxEnqueue(self, MessageOptions()).using(**options)
 

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import msgspec
 
@@ -31,6 +31,7 @@ from duework.task import Task
 
 if TYPE_CHECKING:
     from duework.shapes.schedules.declare import Scheduling
+    from duework.typed.options import ScheduleOptions
     from duework.wiring import Wiring
 
 Check = Callable[..., Any]
@@ -277,9 +278,11 @@ class Schedule(msgspec.Struct, frozen=True):
         """Fire the next slot that much later; the plan stays as it is."""
         return self._of().change(ScheduleVerbs.postpone, self.key, milliseconds(length))
 
-    def edit(self, /, *, args: Sequence[Any] | None = None, **options: Any) -> Schedule:
+    def edit(
+        self, /, *, args: Sequence[Any] | None = None, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
         """Change what `app.schedule` takes; a decorator does not change it back."""
-        edit = self._of().edit(self.key, args, options)
+        edit = self._of().edit(self.key, args, dict(options))
         return self._of().change(ScheduleVerbs.edit, self.key, edit)
 
     def fire_now(self) -> Job[Any]:
