@@ -78,7 +78,7 @@ async def finish(*, state: str, code: str = "", scope: str = "", error: str = ""
 
 
 def _state_life() -> int:
-    return int(STATE_LIFE * part.app.engine.clock.speed)
+    return int(STATE_LIFE * part.app.wiring.engine.clock.speed)
 
 
 async def _use_state(state: str) -> None:

@@ -95,7 +95,7 @@ class Site:
         """The session of somebody whom a part serves."""
         app = App(self.database)
         try:
-            people = People(part, lambda: app.engine)
+            people = People(part, lambda: app.wiring.engine)
             return people.enter(people.entry(email)) or ""
         finally:
             app.close()

@@ -15,7 +15,7 @@ from duework.clock import FOREVER
 from duework.errors import NotFound
 from duework.handles import Job
 from duework.kernel.engine import OWN_TASKS
-from duework.kernel.lanes import JOBS
+from duework.kernel.operate import OPERATE
 from duework.web.filters import dur
 from duework.web.overview import sums
 from duework.web.rendering import first_line, static_files
@@ -73,7 +73,7 @@ def jobs(visit: Visit) -> Response:
     if rows is not None:
         # What the reader looks at stands still.
         newer = sum(_is_newer(job, rows) for job in shown)
-        shown = visit.app.jobs_by_id(rows)
+        shown = visit.app.wiring.jobs.get_many(rows)
     visit.again = _again(shown)
     return visit.render(
         *(visit, "jobs.html"),
@@ -99,8 +99,8 @@ def jobs(visit: Visit) -> Response:
 
 def _floor(visit: Visit, before: int) -> int:
     """The first job that a look does not reach, so that what matches nothing costs no more; 0 if it ends."""
-    with visit.app.engine.database.reading() as tx:
-        rows = tx.query(JOBS.search_floor, {"before": before, "look": LOOK})
+    with visit.app.wiring.engine.database.reading() as tx:
+        rows = tx.query(OPERATE.search_floor, {"before": before, "look": LOOK})
     return int(rows[0][0]) if rows else 0
 
 
@@ -182,8 +182,8 @@ def _held_back(visit: Visit, found: Job[Any]) -> Reason | None:
         what = "Everything" if "*" in paused else f"Queue {found.queue}"
         words = "Nothing of it starts until it is resumed."
         return Reason("lock", f"{what} is paused", words, "warn")
-    theirs = [name for name in visit.app.registry.names() if not name.startswith(OWN_TASKS)]
-    if theirs and visit.app.registry.get(found.task) is None:
+    theirs = [name for name in visit.app.wiring.registry.names() if not name.startswith(OWN_TASKS)]
+    if theirs and visit.app.wiring.registry.get(found.task) is None:
         words = "A worker that knows it may be running elsewhere."
         return Reason("unknown", "This App does not know the task", words, "warn")
     return None

@@ -48,7 +48,7 @@ def sign_in_routes(part: Part, door: Callable[..., Route]) -> Iterable[Route]:
         return answer
 
     yield door(f"{root}/sign-in", ask, OPEN, ("GET",), part)
-    if part.link_sender is not None:
+    if part.contents.face.link_sender is not None:
         yield door(f"{root}/sign-in", send, OPEN, ("POST",), part)
     yield door(f"{root}/enter", look, OPEN, ("GET",), part)
     yield door(f"{root}/enter", enter, OPEN, ("POST",), part)
@@ -60,8 +60,9 @@ def sign_in_page(visit: Visit, part: Part, status: int = 200, **values: Any) -> 
     root = f"{visit.base}/{part.name}"
     shown = {"code": "", "words": "", "sent": "", "back": visit.back(home(part)), **values}
     shown["back"] = shown["back"].removeprefix(visit.base)
-    shown["by_mail"] = part.link_sender is not None
-    shown["provider"] = part.oauth_sign_in.provider().name if part.oauth_sign_in else ""
+    face = part.contents.face
+    shown["by_mail"] = face.link_sender is not None
+    shown["provider"] = face.oauth_sign_in.provider().name if face.oauth_sign_in else ""
     title = part_title(part)
     return visit.render(visit, "sign_in.html", status=status, root=root, heading=title, **shown)
 
@@ -77,7 +78,7 @@ async def _send(visit: Visit, part: Part) -> Response:
         email = clean_email(visit.sent("email"))
     except UsageError as error:
         return sign_in_page(visit, part, 422, words=str(error))
-    sender = part.link_sender
+    sender = part.contents.face.link_sender
     assert sender is not None
     if sender.transaction is not None:
         await run_in_threadpool(_send_within, visit, part, email)
@@ -89,7 +90,7 @@ async def _send(visit: Visit, part: Part) -> Response:
 
 
 def _send_within(visit: Visit, part: Part, email: str) -> None:
-    sender = part.link_sender
+    sender = part.contents.face.link_sender
     assert sender is not None
     assert sender.transaction is not None
     with part.app.transaction() as tx:
