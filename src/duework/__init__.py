@@ -20,6 +20,7 @@ from duework.errors import (
     PayloadTooLarge,
     SchemaMismatch,
     SecretsError,
+    StepFailed,
     TaskNotFound,
     Unavailable,
     Unknown,
@@ -58,6 +59,7 @@ from duework.shapes.outboxes.handle import Outbox, OutboxHandle
 from duework.shapes.outboxes.messages import OutboxMessage
 from duework.shapes.paces.handle import PaceStatus
 from duework.shapes.schedules.handle import Schedule
+from duework.shapes.steps.handle import Step, Workflow
 from duework.task import Task
 from duework.worker.worker import Worker
 
@@ -131,6 +133,8 @@ __all__ = [
     "SharedSecret",
     "Snooze",
     "Status",
+    "Step",
+    "StepFailed",
     "Task",
     "TaskNotFound",
     "TaskStatus",
@@ -145,6 +149,7 @@ __all__ = [
     "Why",
     "Worker",
     "WorkerStatus",
+    "Workflow",
     "facts",
     "http",
     "webhooks",

@@ -36,6 +36,7 @@ from duework.shapes.outboxes.messages import OutboxOperator
 from duework.shapes.paces.handle import Paces
 from duework.shapes.schedules.declare import Scheduling
 from duework.shapes.schedules.handle import Schedule
+from duework.shapes.steps.handle import Workflows
 from duework.verbs import JobVerbs
 from duework.wiring import ISOLATED, Bound, Wiring
 from duework.worker.isolation.parent import isolated
@@ -158,6 +159,10 @@ class App(Part):
     reset_pace, areset_pace = verb(Paces, Paces.reset)
 
     get_message, aget_message = verb(OutboxVerbs, OutboxVerbs.get_message)
+
+    signal, asignal = verb(Workflows, Workflows.signal)
+    get_workflow, aget_workflow = verb(Workflows, Workflows.get)
+    workflows, aworkflows = verb(Workflows, Workflows.search)
 
     objects, aobjects = verb(Objects, Objects.search)
 

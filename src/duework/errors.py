@@ -19,6 +19,7 @@
     ├── LeaseLost             the job is no longer ours; stop
     ├── JobFailed             the job whose value was asked for has failed; `failure` says why
     ├── JobCancelled          the same, cancelled
+    ├── StepFailed            a step of a workflow, or a job that one waits for, has failed
     ├── WaitTimeout           the job had not settled in time; it goes on
     └── DatabaseError         the database failed; the cause is in __cause__
         ├── Unavailable       could not be reached or written in time; try again
@@ -156,6 +157,12 @@ class JobCancelled(Error):
     """The job was cancelled, so there is no result."""
 
     code = "job_cancelled"
+
+
+class StepFailed(Error):
+    """A step has failed, more often than it may; what it raised is in __cause__ the first time."""
+
+    code = "step_failed"
 
 
 class WaitTimeout(Error, TimeoutError):

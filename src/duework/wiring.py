@@ -37,6 +37,8 @@ from duework.shapes.objects.handle import Objects
 from duework.shapes.outboxes.handle import message_writes
 from duework.shapes.schedules.handle import Schedules
 from duework.shapes.shape import H, Hooks, Shape, know, name_tables
+from duework.shapes.steps.flow import Flow
+from duework.shapes.steps.handle import Steps
 from duework.verbs import JobVerbs
 from duework.worker.isolation.parent import NeedsWorker
 from duework.worker.resting import reach_others
@@ -87,6 +89,7 @@ class Wiring:
             self._know(shape)
         self.adopt(self.find(ChainVerbs).chains)
         self.adopt(Schedules())
+        self.adopt(Steps())
         self.registry.writes["message"] = message_writes(self)
 
     # --- what stands on it
@@ -158,6 +161,7 @@ class Wiring:
         engine.reactor = self.react
         engine.open_secret = self.secrets.open
         engine.find_object = self.find(Objects).object
+        engine.make_flow = lambda job, buffer: Flow(job, buffer, engine)
         self.registry.writes["secret"] = Writes(NewSecret, self.secrets.write)
         return engine
 

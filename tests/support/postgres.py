@@ -120,7 +120,9 @@ def empty(connection: Connection) -> None:
         """select viewname from pg_views
            where schemaname = 'public' and viewname not like 'duework%'"""
     )
-    statements: list[Composable] = [SQL("delete from duework_migration where part <> 'duework'")]
+    statements: list[Composable] = [
+        SQL("delete from duework_migration where part <> 'duework' and part not like 'shape:%'")
+    ]
     statements += [SQL("drop view if exists {} cascade").format(Identifier(*row)) for row in views]
     for (name,) in tables.fetchall():
         verb = "delete from {}" if name.startswith("duework_") else "drop table {} cascade"

@@ -121,6 +121,8 @@ class Engine:
         self.open_secret: Callable[[str], str] | None = None
         # A durable object by class and key.
         self.find_object: Callable[[Any, str], Any] | None = None
+        # What the steps of an attempt are called on: (job, its buffer).
+        self.make_flow: Callable[[Any, Any], Any] | None = None
         self.resources = Resources()
         registry.on_report = self._reported
         registry.writes["batch"] = Writes(NewBatch, self.batch)

@@ -160,6 +160,14 @@ class NewBatch(msgspec.Struct, frozen=True):
     terms: MemberTerms | None = None
 
 
+class NewSignal(msgspec.Struct, frozen=True):
+    """What workflows that wait for an event are told; the payload is JSON text."""
+
+    event: str
+    key: str = ""
+    payload: str = "null"
+
+
 # A job and the fence of the claim that it is held by.
 Lease = tuple[int, int]
 

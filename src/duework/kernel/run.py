@@ -7,15 +7,18 @@ and so does a lost lease. Reads do not see this run's own writes.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
+from duework.codec import encode
 from duework.db.database import Tx
+from duework.durations import Duration
 from duework.errors import UsageError
 from duework.kernel.changes import touched
 from duework.kernel.error_text import hide
-from duework.kernel.job import Claimed, Effect, NewJob
+from duework.kernel.failures.retry import Backoff, Exponential
+from duework.kernel.job import Claimed, Effect, NewJob, NewSignal
 from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 
@@ -29,6 +32,7 @@ M = TypeVar("M")
 J = TypeVar("J")
 C = TypeVar("C")
 
+STEP_BACKOFF = Exponential()
 # Keys of jobs that a schedule made: with its key and its slot.
 SCHEDULED = "schedule:"
 
@@ -53,6 +57,8 @@ class Host(Protocol):
     def effect_as(self, name: str, item: Any) -> Effect: ...
 
     def transaction(self, tx: Tx) -> Any: ...
+
+    def flow(self, job: Claimed, buffer: Buffer) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +117,10 @@ class CommitVerbs(Generic[J, C]):
     def submit(self, outbox: Submits[M], message: M, /) -> None:
         """Queue a message of an outbox, or of `outbox.using(…)`, with this commit or not at all."""
         self._put("message", outbox.as_message(message, self._commit_now()))
+
+    def signal(self, event: str, payload: Any = None, /, *, key: str = "") -> None:
+        """Tell the workflows that wait for an event, with this commit or not at all."""
+        self._put("signal", NewSignal(event, key, encode(payload)))
 
     def touch(self, *topics: str) -> None:
         """Tell those who listen to `app.changes()` that these changed, once this has committed."""
@@ -215,6 +225,73 @@ class Run(CommitVerbs[None, None]):
     ) -> None:
         """Write with the settle, or not at all."""
         self._buffer.add(Write(sql, values, rows))
+
+    @overload
+    async def step(
+        self,
+        name: str,
+        function: Callable[..., Coroutine[Any, Any, T]],
+        /,
+        *args: Any,
+        retries: int = 0,
+        backoff: Backoff = STEP_BACKOFF,
+    ) -> T: ...
+
+    @overload
+    async def step(
+        self,
+        name: str,
+        function: Callable[..., T],
+        /,
+        *args: Any,
+        retries: int = 0,
+        backoff: Backoff = STEP_BACKOFF,
+    ) -> T: ...
+
+    async def step(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        /,
+        *args: Any,
+        retries: int = 0,
+        backoff: Backoff = STEP_BACKOFF,
+    ) -> Any:
+        """Run a function once: what it returns is recorded, in one commit with the effects made inside.
+
+        When the job runs again, for whatever reason, the record answers. A plain function runs in a thread.
+        Retries of a step free the worker; after the last one `StepFailed` is raised.
+        """
+        return await self._flow().step(name, function, args, retries, backoff)
+
+    async def sleep(self, length: Duration, /, *, name: str = "sleep") -> None:
+        """Go on after so long; no worker waits meanwhile."""
+        await self._flow().sleep(length, name)
+
+    async def wait_for(
+        self,
+        event: str,
+        /,
+        *,
+        key: str = "",
+        timeout: Duration | None = None,  # noqa: ASYNC109 - no time that anybody waits for here
+    ) -> Any:
+        """What `app.signal` tells next of an event, of all since this job was enqueued.
+
+        No worker waits meanwhile. `WaitTimeout` if nothing comes in time.
+        """
+        return await self._flow().wait_for(event, key, timeout)
+
+    async def child(
+        self, name: str, task: Enqueues[P], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Any:
+        """Enqueue a job and wait for its result; `StepFailed` if it fails or is cancelled."""
+        return await self._flow().child(name, task, args, kwargs)
+
+    def _flow(self) -> Any:
+        if self._buffer.flow is None:
+            self._buffer.flow = self._host.flow(self.job, self._buffer)
+        return self._buffer.flow
 
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""

@@ -13,6 +13,7 @@ from duework.db.database import Tx
 from duework.errors import UsageError
 from duework.kernel.engine import Engine
 from duework.kernel.job import Claimed, Effect, NewJob
+from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.transaction import Transaction
 
 PROGRESS_SECONDS = 0.5
@@ -67,6 +68,11 @@ class WorkerHost:
 
     def transaction(self, tx: Tx) -> Transaction:
         return Transaction(tx, self._engine)
+
+    def flow(self, job: Claimed, buffer: Buffer) -> Any:
+        if self._engine.make_flow is None:
+            raise UsageError("steps need an App")
+        return self._engine.make_flow(job, buffer)
 
     def progress(self, job: Claimed, done: float, total: float | None, note: str) -> None:
         text = encode({"done": done, "total": total, "note": note[:NOTE_LIMIT]})

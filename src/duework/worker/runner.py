@@ -110,7 +110,7 @@ class Runner:
         """
         job, task, buffer = attempt.job, attempt.task, attempt.buffer
         watched = task.reactions or job.owner or task.gates or self._registry.queue_paces
-        if watched or buffer.effects:
+        if watched or buffer.effects or buffer.flow is not None:
             return None
         buffer.closed = True
         keep = task.keep_ms
@@ -133,6 +133,8 @@ class Runner:
         self, attempt: RunningAttempt, value: Any, error: BaseException | None, now: int
     ) -> Ending:
         """What the call gave back, as an ending."""
+        if attempt.buffer.flow is not None:
+            value, error = attempt.buffer.flow.conclude(value, error, now)
         if error is None and not isinstance(value, Outcome):
             return self._done(attempt, value, now)
         outcome = error if error is not None else value

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from duework.errors import UsageError
 from duework.kernel.job import Effect, NewJob
@@ -14,13 +15,15 @@ from duework.kernel.job import Effect, NewJob
 class Buffer:
     """The side of a run that is not the user's."""
 
-    __slots__ = ("closed", "effects", "spent", "stopped", "taken")
+    __slots__ = ("closed", "effects", "flow", "spent", "stopped", "taken")
 
     def __init__(self) -> None:
         self.effects: list[Effect | NewJob] = []
         # What its claim took of quotas, by their names, and what it said that it has used.
         self.taken: Mapping[str, int] = {}
         self.spent: dict[str, int] = {}
+        # Its steps, once it has one; they have a say in what comes of it.
+        self.flow: Any = None
         # It is to stop; and nothing can be added any more.
         self.stopped = False
         self.closed = False
@@ -32,20 +35,25 @@ class Buffer:
         self.effects.append(effect)
 
     def close(self, effect_of: Callable[[Sequence[NewJob]], Effect]) -> tuple[Effect, ...]:
-        """End the buffering; the effects in order, neighbouring enqueues as one."""
+        """End the buffering; the effects in order."""
         self.closed = True
-        if not self.effects:
-            return ()
-        effects: list[Effect] = []
-        jobs: list[NewJob] = []
-        for each in self.effects:
-            if isinstance(each, NewJob):
-                jobs.append(each)
-                continue
-            if jobs:
-                effects.append(effect_of(jobs))
-                jobs = []
-            effects.append(each)
+        return in_order(self.effects, effect_of) if self.effects else ()
+
+
+def in_order(
+    given: Sequence[Effect | NewJob], effect_of: Callable[[Sequence[NewJob]], Effect]
+) -> tuple[Effect, ...]:
+    """Effects as they were added, neighbouring enqueues as one."""
+    effects: list[Effect] = []
+    jobs: list[NewJob] = []
+    for each in given:
+        if isinstance(each, NewJob):
+            jobs.append(each)
+            continue
         if jobs:
             effects.append(effect_of(jobs))
-        return tuple(effects)
+            jobs = []
+        effects.append(each)
+    if jobs:
+        effects.append(effect_of(jobs))
+    return tuple(effects)
