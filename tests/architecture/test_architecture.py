@@ -70,7 +70,8 @@ MAY_IMPORT = {
     "__init__": f"{PUBLIC} {KERNEL} worker health shapes shapes/* outside",
     "observe": KERNEL,
     "testing": f"__init__ {PUBLIC} {KERNEL} worker shapes shapes/* outside",
-    "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web",
+    "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web cli/shapes",
+    "cli/shapes": f"__init__ {PUBLIC} {KERNEL} observe cli",
     "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts web/live",
     "web/parts": f"__init__ {PUBLIC} {KERNEL} web",
     "web/live": f"__init__ {PUBLIC} {KERNEL} web web/parts",
@@ -136,11 +137,12 @@ BORDERS = {
 }
 
 # What is imported by name: a task's module in a process of its own, named by the parent's registry
-# and never by a row; and the module on the command line.
+# and never by a row; the module on the command line; and the files of a folder of our own.
 IMPORTS_BY_NAME = {
     "worker/isolation/surroundings.py",
     "worker/isolation/preload.py",
     "cli/base.py",
+    "cli/shapes/__init__.py",
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from duework import Adaptive, App, Quota, Rate, Tick
 from duework.cli.out import Out
-from duework.cli.paces import show_pace
+from duework.cli.shapes.paces import show_pace
 from tests.cli.conftest import HOSTILE, Duework, work
 
 
