@@ -18,7 +18,7 @@ from unittest import mock
 
 from duework import App
 from duework.db.urls import served
-from duework.kernel.clock_watch import ClockWatch
+from duework.kernel.machine.clock_watch import ClockWatch
 from proof import tasks
 from proof.check import check
 from proof.history import Op, gather, record

@@ -10,7 +10,7 @@ from duework.db import migrate
 from duework.db.database import Tx
 from duework.db.queries import script
 from duework.db.sqlite.database import SqliteDatabase
-from duework.kernel import jobs, settle
+from duework.kernel import operate, settle
 from duework.kernel.lanes import JOBS
 from duework.worker import host
 from proof.killwork import BY_NAME, Scenario
@@ -84,7 +84,7 @@ def rows_before_their_attempts(shop: Shop, _say: Ack) -> None:
             lambda: _apart(shop, lambda late: late.query(JOBS.delete_attempts, {"ids": ids}))
         )
 
-    jobs._delete = delete
+    operate.delete_settled = delete
 
 
 def migration_recorded_apart(_shop: Shop, _say: Ack) -> None:

@@ -31,7 +31,7 @@ from duework.errors import Unavailable, UsageError
 from duework.ids import Ids
 from duework.kernel.engine import Engine
 from duework.kernel.job import LaneName
-from duework.kernel.processes import Process
+from duework.kernel.machine.processes import Process
 from duework.worker.handoff.board import OfferBoard
 from duework.worker.handoff.offer import SUFFIX, ForeignOffer, Offer, Terms
 from duework.worker.lease_keeper import LeaseKeeper

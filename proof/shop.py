@@ -24,13 +24,13 @@ from typing import Any, NamedTuple, cast
 from duework import App, Run
 from duework.clock import FOREVER, VirtualClock
 from duework.db.writer.requests import AttachedRequest, requested
-from duework.kernel import processes
 from duework.kernel.claim import ClaimRequest
-from duework.kernel.clock_watch import TakeoverPause
 from duework.kernel.engine import EPOCH_BITS
 from duework.kernel.job import Claimed, Ending
 from duework.kernel.lanes import JOBS
-from duework.kernel.processes import Process
+from duework.kernel.machine import processes
+from duework.kernel.machine.clock_watch import TakeoverPause
+from duework.kernel.machine.processes import Process
 from duework.worker.handoff.board import OfferBoard
 from duework.worker.handoff.offer import Offer
 from duework.worker.host import WorkerHost

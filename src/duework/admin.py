@@ -21,8 +21,8 @@ from duework.health.needs import Need, needs
 from duework.health.status import Status, status
 from duework.health.verify import Finding, verify
 from duework.health.why import Why
+from duework.kernel.checks import KERNEL_CHECKS, Invariant
 from duework.kernel.engine import OWN_TASKS
-from duework.shapes.objects import store as object_store
 
 if TYPE_CHECKING:
     from duework.verbs import JobVerbs
@@ -164,7 +164,12 @@ class Admin(Verbs):
     ) -> list[Finding]:
         """Check the invariants in one consistent view, read-only."""
         with self.engine.database.reading() as tx:
-            return [*verify(tx, full=full, tell=tell), *object_store.verify(tx)]
+            return verify(tx, self._checks(), full=full, tell=tell)
+
+    def _checks(self) -> list[Invariant]:
+        """The invariants of the kernel, and of every shape that the App knows."""
+        shapes = self.registry.shapes.values()
+        return [*KERNEL_CHECKS, *(check for shape in shapes for check in shape.checks())]
 
     # --- many jobs
 

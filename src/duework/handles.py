@@ -14,7 +14,7 @@ from duework.clock import as_datetime, monotonic, pause
 from duework.codec import decode
 from duework.durations import Duration, milliseconds
 from duework.errors import Error, JobCancelled, JobFailed, NotFound, WaitTimeout
-from duework.kernel.failure import Failure, read_failure
+from duework.kernel.failures.failure import Failure, read_failure
 from duework.kernel.job import Ending, JobId, LockedJob, Phase, State, phase
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from duework.shapes.objects.handle import DurableObject, Objects
 from duework.shapes.outboxes.handle import declare_outbox
 from duework.shapes.schedules.declare import new_schedule
 from duework.shapes.schedules.handle import Declared, split
-from duework.shapes.shape import Shape
+from duework.shapes.shape import H, Hooks
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Contents:
         self.commands: dict[str, Any] = {}
         self.arounds: list[AroundAttempt] = []
         self._tasks: list[Task[..., Any, Any]] = []
-        self._shapes: list[Shape] = []
+        self._shapes: list[Hooks] = []
         self._queues: list[tuple[str, int | None, Pace | Sequence[Pace]]] = []
         self._objects: list[type[DurableObject]] = []
 
@@ -94,11 +94,12 @@ class Contents:
         self._tasks.append(task)
         return task
 
-    def adopt(self, shape: Shape) -> None:
-        """Take a shape on."""
-        self._shapes.append(shape)
+    def adopt(self, hooks: H) -> H:
+        """Take the hooks of a shape on."""
+        self._shapes.append(hooks)
         if self.app is not None:
-            self.wiring.adopt(shape)
+            self.wiring.adopt(hooks)
+        return hooks
 
     def surround(self, made: AroundAttempt) -> None:
         """Put a context manager around its own tasks, inside those of the App."""
@@ -183,6 +184,10 @@ class Part:
     def people(self) -> People:
         """Those whom it serves: found, made and forgotten by their address."""
         return People(self.name, lambda: self.contents.wiring.engine)
+
+    def adopt(self, hooks: H) -> H:
+        """Let a shape stand here, one of your own for example; see the guide "Write a shape"."""
+        return self.contents.adopt(hooks)
 
     @property
     def commands(self) -> dict[str, Any]:

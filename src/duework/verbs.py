@@ -9,7 +9,7 @@ from duework.averbs import Verbs
 from duework.errors import NotFound, UsageError
 from duework.handles import Attempt, Job
 from duework.health.why import Why, why
-from duework.kernel import jobs, lanes
+from duework.kernel import lanes, operate
 from duework.kernel.error_text import redact
 from duework.kernel.job import OWN_QUEUE, Enqueued, NewJob
 from duework.kernel.lanes import JOBS
@@ -79,9 +79,9 @@ class JobVerbs(Verbs):
         The engine's own, which prune and fire schedules, are left out unless they failed or are asked
         for: by `own=True`, or by the name of their task, queue or key.
         """
-        wanted = jobs.Filter(phase, task, queue, key, before, limit, own)
+        wanted = operate.Filter(phase, task, queue, key, before, limit, own)
         with self.engine.database.reading() as tx:
-            rows = jobs.search(tx, wanted, now=self.now())
+            rows = operate.search(tx, wanted, now=self.now())
         return [self.view(row) for row in rows]
 
     def get_many(self, identifiers: Sequence[int]) -> list[Job[Any]]:

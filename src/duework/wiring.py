@@ -20,7 +20,7 @@ from duework.errors import UsageError
 from duework.handles import not_kept
 from duework.health.why import Around
 from duework.ids import Ids
-from duework.kernel import jobs, lanes
+from duework.kernel import enqueue, lanes
 from duework.kernel.engine import Engine, WorkerLimits
 from duework.kernel.facts import Fact
 from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, LaneName, LockedJob, NewJob
@@ -31,11 +31,12 @@ from duework.kernel.tasks import Definition, Policy, Registry, Writes
 from duework.kernel.transaction import Transaction
 from duework.observe import log
 from duework.outside.secrets import NewSecret, Secrets
+from duework.shapes import SHAPES
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.objects.handle import Objects
 from duework.shapes.outboxes.handle import message_writes
 from duework.shapes.schedules.handle import Schedules
-from duework.shapes.shape import Shape
+from duework.shapes.shape import H, Hooks, Shape, know, name_tables
 from duework.verbs import JobVerbs
 from duework.worker.isolation.parent import NeedsWorker
 from duework.worker.resting import reach_others
@@ -76,12 +77,14 @@ class Wiring:
         self.limits = limits
         self.registry = Registry()
         self.parts: list[Part] = []
-        self.shapes: list[Shape] = []
+        self.shapes: list[Hooks] = []
         self.hooks: list[Callable[[Fact], None]] = []
         self._verbs: dict[type, Any] = {}
         self._opening = threading.Lock()
         self.registry.add(_housekeeping(self))
         self.jobs = self.find(JobVerbs)
+        for shape in SHAPES:
+            self._know(shape)
         self.adopt(self.find(ChainVerbs).chains)
         self.adopt(Schedules())
         self.registry.writes["message"] = message_writes(self)
@@ -96,11 +99,19 @@ class Wiring:
             found = self._verbs.setdefault(of, of(self))
         return found
 
-    def adopt(self, shape: Shape) -> None:
+    def adopt(self, hooks: H) -> H:
         """Let a shape stand on this App."""
-        if shape not in self.shapes:
-            shape.bind(self)
-            self.shapes.append(shape)
+        if hooks not in self.shapes:
+            self._know(hooks.shape)
+            hooks.bind(self)
+            self.registry.writes.update(hooks.writes())
+            self.shapes.append(hooks)
+            self.migrate_again()
+        return hooks
+
+    def _know(self, shape: Shape) -> None:
+        know(self.registry, shape)
+        log.learn(shape.words())
 
     def include(self, part: Part) -> None:
         """The tables of a part are migrated with the database's own from now on."""
@@ -136,6 +147,7 @@ class Wiring:
             migrate.migrate(database, self.schema_steps(database.kind))
             engine = Engine(database, self.registry, bound.clock)
             engine.clock_watch.begin()
+            name_tables(engine)
         except BaseException:
             # A file that was refused must not count as open in this process.
             database.close()
@@ -150,8 +162,9 @@ class Wiring:
         return engine
 
     def schema_steps(self, kind: str) -> list[migrate.Migrations]:
-        """The migrations of the kernel and of every part."""
+        """The migrations of the kernel, of every shape and of every part."""
         steps = [migrate.kernel_steps(kind)]
+        steps += filter(None, (shape.schema(kind) for shape in self.registry.shapes.values()))
         for part in self.parts:
             if (tables := part.contents.tables) is not None:
                 steps.append(migrate.part_steps(part.name, tables, kind))
@@ -162,6 +175,7 @@ class Wiring:
         if self.bound.engine is not None:
             database = self.bound.engine.database
             migrate.migrate(database, self.schema_steps(database.kind))
+            name_tables(self.bound.engine)
 
     def close(self) -> None:
         """Finish what is being written and close the database."""
@@ -204,7 +218,7 @@ class Wiring:
             tx = database.adopt(connection)
             migrate.require(tx, [migrate.kernel_steps(database.kind)])
             ids, now = Ids(bound.clock.now), bound.clock.now()
-            return jobs.enqueue(tx, new, ids=ids, lanes=lanes.Lanes(), now=now)
+            return enqueue.enqueue(tx, new, ids=ids, lanes=lanes.Lanes(), now=now)
         engine = self.engine
         return engine.enqueue(engine.database.adopt(connection), new)
 
@@ -237,8 +251,8 @@ class Wiring:
         if row.owner is not None:
             kind = row.owner.partition(":")[0]
             for shape in self.shapes:
-                if shape.kind == kind:
-                    shape.settled(Transaction(tx, engine), row, ending)
+                if shape.shape.owner == kind:
+                    shape.settled(tx, row, ending)
         task = self.registry.get(row.task)
         if task is None or not task.reactions:
             return

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duework import Accepted, Outbox, Sent
-from duework.health.verify import CHECKS
+from duework.shapes.outboxes import SHAPE
 from duework.testing import Harness
 from tests.crash.test_crash import at_every_point, h, in_every_call, nothing_is_held
 
@@ -40,12 +40,8 @@ def forgotten(h: Harness) -> None:
 
 def sound(h: Harness) -> None:
     with h.app.wiring.engine.database.reading() as tx:
-        for invariant in (
-            CHECKS.message_moves,
-            CHECKS.message_was_submitted,
-            CHECKS.message_has_handle,
-        ):
-            assert tx.query(invariant, {"bound": 9}) == []
+        for invariant in SHAPE.checks():
+            assert tx.query(invariant.statement, {"bound": 9}) == []
 
 
 @pytest.mark.parametrize("memory", ["1d", None])

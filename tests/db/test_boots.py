@@ -12,9 +12,9 @@ from duework import App
 from duework.db.sqlite import database as sqlite
 from duework.db.sqlite.database import SqliteDatabase
 from duework.errors import Unavailable
-from duework.kernel import processes
 from duework.kernel.engine import EPOCH_BITS
 from duework.kernel.job import Ending
+from duework.kernel.machine import processes
 from tests.support.kernel import ME, Kernel
 
 

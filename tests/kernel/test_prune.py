@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duework.kernel.job import DAY
-from duework.kernel.jobs import CHUNK
+from duework.kernel.operate import CHUNK
 from duework.kernel.paces.admission import forget
 from duework.kernel.pruning import prune_round
 from duework.testing import Harness

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from duework.kernel import processes
-from duework.kernel.processes import Process
+from duework.kernel.machine import processes
+from duework.kernel.machine.processes import Process
 from duework.testing import Harness
 from duework.worker.rounds import _verdicts
 from duework.worker.started import StartedJobs, forget, started

@@ -15,8 +15,8 @@ import pytest
 from duework import App, Run
 from duework.clock import SystemClock
 from duework.db.urls import open_database
-from duework.kernel import clock_watch
 from duework.kernel.facts import ClockStepped, Fact, LeaseRecovered, LeaseWasLost
+from duework.kernel.machine import clock_watch
 from duework.worker.isolation import parent as isolate
 from tests.support.clocks import clock_of
 from tests.support.working import eventually

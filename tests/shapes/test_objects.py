@@ -32,6 +32,7 @@ from duework import (
 )
 from duework.clock import pause
 from duework.db.writer.writer import Writer
+from duework.kernel.surroundings.buffer import Buffer
 from duework.shapes.objects import cell as object_cell
 from duework.shapes.objects import host as object_host
 from duework.shapes.objects import leases as object_leases
@@ -192,7 +193,7 @@ def test_only_pages_that_changed_are_written(app: App, monkeypatch: pytest.Monke
     assert 1 <= len(written) <= 3
     ledger.note(7).result()
     ledger.total().result()
-    assert app.admin.verify()[-4].violations == 0
+    assert app.admin.verify()[-5].violations == 0
 
 
 def test_a_query_costs_little_inside_a_method(app: App) -> None:
@@ -465,7 +466,7 @@ def test_an_object_gets_smaller_and_larger(app: App) -> None:
         ledger.shrink().result()
 
     assert App.object(app, Ledger, "x").total().result() == 1
-    assert [finding.violations for finding in app.admin.verify()[-4:]] == [0] * 4
+    assert [finding.violations for finding in app.admin.verify()[-5:]] == [0] * 5
 
 
 def test_memory_is_bounded_by_bytes(harness: Harness) -> None:
@@ -1216,7 +1217,7 @@ def test_an_alarm_that_another_process_runs_again_writes_nothing_more(app: App, 
     [job] = [row.alarm for row in app.read("select alarm from duework_object")]
 
     def attempt(who: App, fence: int) -> asyncio.Task[Any]:
-        run = SimpleNamespace(job=SimpleNamespace(id=job, fence=fence), _add=lambda _: None)
+        run = SimpleNamespace(job=SimpleNamespace(id=job, fence=fence), _buffer=Buffer())
         who.durable(Bell)
         task = who.wiring.registry.get("Bell.alarm")
         assert task is not None
@@ -1282,7 +1283,7 @@ def test_an_ordinary_file_is_imported_whatever_its_pages(
     connection.close()
 
     assert ba.seats().result() == ["7"]
-    assert harness.app.admin.verify()[-4].violations == 0
+    assert harness.app.admin.verify()[-5].violations == 0
 
 
 def test_a_file_that_is_no_database_is_refused(harness: Harness, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from duework.db.database import Tx
 from duework.db.urls import open_database
 from duework.db.writer.writer import Writer
 from duework.kernel import claim as claims
-from duework.kernel import jobs, settle
+from duework.kernel import enqueue, operate, pruning, settle
 from duework.kernel import recover as recovery
 from duework.kernel.batches import verbs as batches
 from duework.kernel.claim import ClaimRequest
@@ -124,7 +124,7 @@ class Kernel:
 
     def enqueue(self, *new: NewJob) -> list[Enqueued]:
         def verb(tx: Tx) -> list[Enqueued]:
-            return jobs.enqueue(tx, new, ids=self.ids, lanes=self.lanes, now=self.now)  # type: ignore[arg-type]
+            return enqueue.enqueue(tx, new, ids=self.ids, lanes=self.lanes, now=self.now)  # type: ignore[arg-type]
 
         return self.run(verb)
 
@@ -198,17 +198,17 @@ class Kernel:
 
     def cancel(self, *wanted: int, why: str = "not wanted") -> list[str]:
         def verb(tx: Tx) -> list[str]:
-            return jobs.cancel(
+            return operate.cancel(
                 tx, wanted, why=why, now=self.now, lanes=self.lanes, react=self.react
             )
 
         return self.run(verb)
 
     def revive(self, *wanted: int) -> list[str]:
-        return self.run(lambda tx: jobs.revive(tx, wanted, now=self.now))
+        return self.run(lambda tx: operate.revive(tx, wanted, now=self.now))
 
     def prune(self, chunk: int = 1000) -> int:
-        return self.run(lambda tx: jobs.prune(tx, now=self.now, chunk=chunk))
+        return self.run(lambda tx: pruning.prune(tx, now=self.now, chunk=chunk))
 
     # --- looking
 

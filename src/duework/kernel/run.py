@@ -16,6 +16,7 @@ from duework.errors import UsageError
 from duework.kernel.changes import touched
 from duework.kernel.error_text import hide
 from duework.kernel.job import Claimed, Effect, NewJob
+from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 
 if TYPE_CHECKING:
@@ -120,16 +121,11 @@ class Run(CommitVerbs[None, None]):
     """The running attempt; given to a task whose first parameter is annotated `Run`."""
 
     _random: random.Random | None = None
-    _cancelled = False
-    _closed = False
-    # What its claim took of quotas, by their names; set by the runner.
-    _taken: Mapping[str, int] = {}
 
-    def __init__(self, job: Claimed, host: Host) -> None:
+    def __init__(self, job: Claimed, host: Host, buffer: Buffer) -> None:
         self.job = job
         self._host = host
-        self._effects: list[Effect | NewJob] = []
-        self._spent: dict[str, int] = {}
+        self._buffer = buffer
 
     @property
     def attempt(self) -> int:
@@ -159,7 +155,7 @@ class Run(CommitVerbs[None, None]):
     @property
     def cancelled(self) -> bool:
         """Whether to stop: cancelled, over its timeout, or no longer ours. For threads to look at."""
-        return self._cancelled
+        return self._buffer.stopped
 
     def random(self) -> float:
         """A number below 1 from a sequence that is the same in every attempt of this job."""
@@ -196,12 +192,13 @@ class Run(CommitVerbs[None, None]):
         ends. Of one that says nothing, or whose process dies, all that was taken counts as used.
         """
         name = getattr(quota, "name", quota)
-        if name not in self._taken:
-            known = ", ".join(self._taken) or "none"
+        taken = self._buffer.taken
+        if name not in taken:
+            known = ", ".join(taken) or "none"
             raise UsageError(f"{self.job.task} takes nothing of {quota!r}; its quotas: {known}")
         if not isinstance(units, int) or isinstance(units, bool) or units < 0:
             raise UsageError(f"what was spent is a whole number from 0 up, not {units!r}")
-        self._spent[name] = units
+        self._buffer.spent[name] = units
 
     @overload
     def resource(self, resource: AsyncResource[T], /) -> Awaitable[T]: ...
@@ -217,41 +214,19 @@ class Run(CommitVerbs[None, None]):
         self, sql: str, /, rows: Sequence[Mapping[str, Any]] | None = None, **values: Any
     ) -> None:
         """Write with the settle, or not at all."""
-        self._add(Write(sql, values, rows))
+        self._buffer.add(Write(sql, values, rows))
 
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""
-        self._add(lambda tx: function(self._host.transaction(tx)))
+        self._buffer.add(lambda tx: function(self._host.transaction(tx)))
 
     def _commit_now(self) -> int:
         return self._host.now()
 
     def _put(self, shape: str, item: Any) -> None:
-        self._add(item if shape == "job" else self._host.effect_as(shape, item))
+        self._buffer.add(item if shape == "job" else self._host.effect_as(shape, item))
 
-    def _add(self, effect: Effect | NewJob) -> None:
-        if self._closed:
-            raise UsageError("this attempt has ended; nothing can be added to it")
-        self._effects.append(effect)
 
-    def _stop(self) -> None:
-        self._cancelled = True
-
-    def _close(self) -> tuple[Effect, ...]:
-        """End the buffering; the effects in order, neighbouring enqueues as one."""
-        self._closed = True
-        if not self._effects:
-            return ()
-        effects: list[Effect] = []
-        jobs: list[NewJob] = []
-        for each in self._effects:
-            if isinstance(each, NewJob):
-                jobs.append(each)
-                continue
-            if jobs:
-                effects.append(self._host.effect_of(jobs))
-                jobs = []
-            effects.append(each)
-        if jobs:
-            effects.append(self._host.effect_of(jobs))
-        return tuple(effects)
+def buffer_of(run: Run) -> Buffer:
+    """What the engine and its shapes have of a run, and its user has not."""
+    return run._buffer  # noqa: SLF001 - the one door

@@ -18,11 +18,11 @@ from typing import Any, Literal
 from duework.codec import PAYLOAD_LIMIT, ArgumentCodec, ResultCodec, return_type
 from duework.durations import Duration, milliseconds
 from duework.errors import TaskNotFound, UsageError
+from duework.kernel.failures.retry import Backoff, Exponential, delays
 from duework.kernel.job import KEEP, OWN_QUEUE, Ending
 from duework.kernel.outcomes import Outcome
 from duework.kernel.paces.admission import AddressedReport, Gate
 from duework.kernel.paces.pace import Pace, Rate
-from duework.kernel.retry import Backoff, Exponential, delays
 from duework.kernel.run import Run
 from duework.kernel.surroundings.arounds import AroundAttempt, check_around
 
@@ -212,6 +212,8 @@ class Registry:
         # Context managers around every attempt of the user's tasks, the outermost first.
         self.arounds: list[AroundAttempt] = []
         # By name: chain, schedule, message, batch.
+        # Manifests of shapes, by name.
+        self.shapes: dict[str, Any] = {}
         self.writes: dict[str, Writes] = {}
         self.task_paces: dict[str, tuple[Gate, ...]] = {}
         self.queue_paces: dict[str, tuple[Gate, ...]] = {}

@@ -51,6 +51,11 @@ class Transaction(CommitVerbs[Enqueued, Any]):
         return self._engine.registry.writes[shape].verb(self._tx, [item])[0]
 
 
+def inside(tx: Transaction) -> Tx:
+    """What the engine and its shapes have of a transaction, and its user has not."""
+    return tx._tx  # noqa: SLF001 - the one door
+
+
 class Block:
     """What `app.transaction()` gives: a transaction for a block of the user's code.
 

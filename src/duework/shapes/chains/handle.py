@@ -101,7 +101,8 @@ class Page:
         self.cursor: Any = None if row.cursor is None else decode(row.cursor)
         # The counts of all completed pages, summed.
         self.totals: Counts = decode(row.counts)
-        self._expected: Expected | None = None
+        # What was said of the end, if anything was.
+        self.expected: Expected | None = None
 
     def expect(
         self,
@@ -119,12 +120,12 @@ class Page:
         if (total is None) == (span is None):
             raise UsageError("page.expect takes a total, or span=(first, last)")
         if span is None:
-            self._expected = Expected(total=_number("total", total), of=of)
+            self.expected = Expected(total=_number("total", total), of=of)
             return
         if len(span) != 2:  # noqa: PLR2004 - two ends
             raise UsageError(f"span= is the cursor at the beginning and at the end, not {span!r}")
         first, last = (_number("span", each) for each in span)
-        self._expected = Expected(first=first, last=last)
+        self.expected = Expected(first=first, last=last)
 
     def __repr__(self) -> str:
         return f"<page {self.number} of chain {self.chain}>"

@@ -12,7 +12,7 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Unpack
 
 import msgspec
 
@@ -22,12 +22,13 @@ from duework.durations import Duration, Moment, milliseconds, planned
 from duework.errors import UsageError
 from duework.kernel.job import LaneName, NewJob
 from duework.kernel.outcomes import Cancel, Outcome
-from duework.kernel.run import Run, Write
+from duework.kernel.run import Run, Write, buffer_of
 from duework.kernel.surroundings.reactions import reaction as in_settle
 from duework.kernel.tasks import check_name, check_priority
+from duework.shapes.chains import SHAPE
 from duework.shapes.chains.handle import Chain, ChainState, End, Next, Page, check_size
 from duework.shapes.chains.verbs import CHAINS, STOPPED, Chains, NewChain
-from duework.shapes.shape import Shape
+from duework.shapes.shape import Hooks, Shape
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -160,8 +161,10 @@ class ChainTask(Generic[P]):
         return f"<chain task {self.name}>"
 
 
-class Known(Shape):
+class Known(Hooks):
     """Tells an App of a chain's task: what is to be done at its end."""
+
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self, task: ChainTask[...]) -> None:
         self._task = task
@@ -262,14 +265,14 @@ def _conclude(page: Page, said: Any) -> Any:
         return said
     if not isinstance(said, (Next, End)):
         raise UsageError(f"a page returns Next(cursor=…) or End(), not {type(said).__name__}")
-    said = msgspec.structs.replace(said, expected=page._expected)  # noqa: SLF001 - ours
+    said = msgspec.structs.replace(said, expected=page.expected)
     if isinstance(said, Next):
         if said.cursor == page.cursor:
             raise UsageError(f"the cursor did not move: page {page.number} started at it too")
         if said.delay is not None:
             said = msgspec.structs.replace(said, delay=milliseconds(said.delay) / 1000)
     run, ours = page.run, said
-    if any(not isinstance(each, (Write, NewJob)) for each in run._effects):  # noqa: SLF001 - ours
+    if any(not isinstance(each, (Write, NewJob)) for each in buffer_of(run).effects):
         # What a function given to `run.commit` returns would become the result instead.
         run.commit(lambda _: ours)
     return said

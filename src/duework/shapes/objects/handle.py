@@ -18,7 +18,7 @@ from duework.averbs import Verbs
 from duework.durations import Duration, Moment
 from duework.errors import UsageError
 from duework.kernel.outcomes import Snooze
-from duework.kernel.run import Run
+from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import Definition, Policy
 from duework.shapes.objects import store
 from duework.shapes.objects.kind import Kind, kind_of
@@ -231,7 +231,7 @@ class Objects(Verbs):
                 return Snooze(_LOOK_AGAIN)
             if await asyncio.to_thread(self._present_alarm, kind.name, key) == job:
                 await self._inside(kind, key, kind.of.alarm, (), {}, holder)  # type: ignore[attr-defined]  # made from DurableObject
-                run._add(over)  # noqa: SLF001 - ours
+                buffer_of(run).add(over)
         return None
 
     def _present_alarm(self, kind: str, key: str) -> int | None:

@@ -21,9 +21,10 @@ from duework.codec import ArgumentCodec
 from duework.db.database import Tx
 from duework.durations import Duration, Moment, planned
 from duework.errors import UsageError
+from duework.kernel.failures.retry import Backoff, Exponential
 from duework.kernel.outcomes import LOST
-from duework.kernel.retry import Backoff, Exponential
 from duework.kernel.tasks import Writes, check_count, check_name, check_priority
+from duework.shapes.outboxes import SHAPE
 from duework.shapes.outboxes.messages import (
     MessageState,
     NewMessage,
@@ -33,7 +34,7 @@ from duework.shapes.outboxes.messages import (
     submit_task,
 )
 from duework.shapes.outboxes.runner import OutboxRunner
-from duework.shapes.shape import Shape
+from duework.shapes.shape import Hooks, Shape
 from duework.task import Options
 
 if TYPE_CHECKING:
@@ -232,10 +233,10 @@ class OutboxHandle(Generic[M]):
 _NOT_INCLUDED = "this outbox belongs to a Part that no App has included yet"
 
 
-class OutboxShape(Shape):
+class OutboxShape(Hooks):
     """One declared outbox on its App."""
 
-    kind: ClassVar[str] = "outbox"
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self, outbox: Outbox[Any], codec: ArgumentCodec) -> None:
         self._wiring: Wiring | None = None
@@ -256,7 +257,7 @@ class OutboxShape(Shape):
         return self._wiring.engine
 
     def settled(self, tx: Any, job: Any, ending: Any) -> None:
-        self.posting.settled(tx._tx, job, ending)  # noqa: SLF001 - ours
+        self.posting.settled(tx, job, ending)
 
     def prune(self) -> None:
         self.desk.prune()

@@ -22,6 +22,7 @@ from duework.errors import Conflict, NotFound, UsageError
 from duework.kernel.error_text import storable
 from duework.kernel.facts import MessageMoved
 from duework.kernel.job import KEEP, LaneName, NewJob
+from duework.kernel.moves import still_held
 from duework.shapes.shape import CHUNK, in_chunks
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ class OutboxOperator:
         for identifier, why in wanted:
             # Its job first: that is the order in which a settle locks the two.
             jobs = [row.job for row in seen(tx, [identifier])]
-            held = tx.query(OUTBOXES.ours, {"ids": jobs})
+            held = still_held(tx, jobs)
             [row] = locked(tx, [identifier])
             if row.state == "queued" and not held:
                 state: MessageState = "cancelled" if row.unsure_since is None else "unsure"

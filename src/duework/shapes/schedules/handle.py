@@ -19,14 +19,14 @@ from duework.errors import Error, UsageError
 from duework.handles import Job
 from duework.kernel.error_text import describe
 from duework.kernel.job import OWN_QUEUE, Ending, LockedJob
-from duework.kernel.run import Run
+from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import Definition, Policy, Writes
-from duework.kernel.transaction import Transaction
+from duework.shapes.schedules import SHAPE
 from duework.shapes.schedules.calendar import Kind, When, zone
 from duework.shapes.schedules.plan import KEY_LIMIT, OPTIONS, TIMES, new_plan, storable
 from duework.shapes.schedules.row import Missed, Overlap, Row, State
 from duework.shapes.schedules.verbs import FIRE_TASK, OWNER, ScheduleVerbs
-from duework.shapes.shape import Shape
+from duework.shapes.shape import Hooks, Shape
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -72,8 +72,10 @@ def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return {name: value for name, value in options.items() if name not in planned}, planned
 
 
-class Declared(Shape):
+class Declared(Hooks):
     """A schedule that a decorator declares: its key is the task's name."""
+
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self, task: Task[..., Any, Any], options: dict[str, Any]) -> None:
         self.task = task
@@ -98,17 +100,20 @@ class Declared(Shape):
             wiring.registry.add(_firing(f"{FIRE_TASK}:{self.task.name}", wiring, self.check))
 
 
-class Schedules(Shape):
+class Schedules(Hooks):
     """Every App has it: fires what is due, and declares what decorators say."""
 
-    kind: ClassVar[str] = OWNER.removesuffix(":")
+    shape: ClassVar[Shape] = SHAPE
 
     def bind(self, wiring: Wiring) -> None:
         self._wiring = wiring
         wiring.registry.add(_firing(FIRE_TASK, wiring, None))
-        wiring.registry.writes["schedule"] = Writes(
-            Row, lambda tx, rows: ScheduleVerbs(wiring.engine).put(tx, rows, default=False)
-        )
+
+    def writes(self) -> Mapping[str, Writes]:
+        return {"schedule": Writes(Row, self._put)}
+
+    def _put(self, tx: Tx, rows: list[Row]) -> Sequence[Row]:
+        return ScheduleVerbs(self._wiring.engine).put(tx, rows, default=False)
 
     def arm(self) -> None:
         """Write the schedules of decorators; take away those that are no longer declared."""
@@ -137,11 +142,11 @@ class Schedules(Shape):
         with engine.database.reading() as tx:
             return any(row.decorated for row in ScheduleVerbs(engine).find(tx, names).values())
 
-    def settled(self, tx: Transaction, job: LockedJob, ending: Ending) -> None:
+    def settled(self, tx: Tx, job: LockedJob, ending: Ending) -> None:
         """The job that fires was cancelled by somebody: the schedule is paused."""
         if ending.kind in {"cancelled", "failed"}:
             key = (job.owner or "").removeprefix(OWNER)
-            ScheduleVerbs(self._wiring.engine).interrupted(tx._tx, key, job.id, ending.error)  # noqa: SLF001
+            ScheduleVerbs(self._wiring.engine).interrupted(tx, key, job.id, ending.error)
 
 
 def _firing(name: str, wiring: Wiring, check: Check | None) -> Definition:
@@ -156,7 +161,7 @@ def _firing(name: str, wiring: Wiring, check: Check | None) -> Definition:
         def effect(tx: Tx) -> None:
             ScheduleVerbs(wiring.engine).fire(tx, key, job, group=group, idle=idle, note=note)
 
-        run._add(effect)  # noqa: SLF001 - ours
+        buffer_of(run).add(effect)
 
     fire.__qualname__ = f"<{name}>"
     chosen = Policy(
