@@ -794,6 +794,13 @@ class Crawl(DurableObject):
             raise Taken("visited")
         return number
 
+    def remove(self) -> None:
+        self.delete()
+
+    async def begin_anew(self) -> int:
+        await self.run(self.remove)
+        return int(await self.run(self.add))
+
     async def touch_state(self) -> None:
         self.sql("select 1")
 
@@ -1090,6 +1097,29 @@ def test_a_call_that_is_cancelled_while_it_takes_its_lease_leaves_none(
     assert crawl.runs == 0
     assert app.read("select * from duework_object_lease") == []
     assert app.object(crawl, "x").visit().result() == 1
+
+
+@pytest.mark.parametrize("by", ["the handle", "a method"])
+def test_an_object_that_is_deleted_under_its_async_method_does_not_come_back(
+    app: App, other: App, crawl: type[Crawl], by: str
+) -> None:
+    app.object(crawl, "x").visit().result()
+    theirs = other.object(crawl, "x")
+    crawl.on_pause = theirs.delete if by == "the handle" else theirs.remove().result
+
+    with pytest.raises(LeaseLost, match="deleted"):
+        app.object(crawl, "x").visit().result()
+
+    assert app.read("select * from duework_object") == []
+    assert app.object(crawl, "x").visit().result() == 1
+
+
+def test_an_async_method_that_deletes_its_object_may_begin_anew(
+    app: App, crawl: type[Crawl]
+) -> None:
+    assert app.object(crawl, "x").visit().result() == 1
+
+    assert app.object(crawl, "x").begin_anew().result() == 1
 
 
 @pytest.mark.parametrize("length", ["15s", "1h"])

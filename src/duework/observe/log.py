@@ -18,7 +18,7 @@ from typing import TextIO
 from duework.durations import human
 from duework.kernel import facts
 from duework.kernel.error_text import OURS, redact
-from duework.kernel.outcomes import Outcome
+from duework.kernel.outcomes import FailedPart, Outcome
 
 logger = logging.getLogger("duework")
 
@@ -71,7 +71,7 @@ Reported = facts.Fact | facts.Traffic | Stopping | ChildStarted | ChildEnded
 def level(fact: Reported) -> int:
     """How much a fact matters; decided without making its words."""
     if isinstance(fact, facts.JobSettled):
-        return _SETTLED.get(fact.kind, logging.INFO)
+        return logging.WARNING if _goes_on(fact) else _SETTLED.get(fact.kind, logging.INFO)
     return _LEVELS.get(type(fact), logging.INFO)
 
 
@@ -187,12 +187,19 @@ def _settled(fact: facts.JobSettled) -> str:  # noqa: PLR0911 - one sentence for
             return f"{_job(fact)} is left to other workers, again {_at(fact.retry_at)}{why}"
         case "snooze":
             return f"{_job(fact)} put off, again {_at(fact.retry_at)}"
+        case "failed" if _goes_on(fact):
+            return f"{_job(fact)} failed after {took}, its delivery decides what comes next{why}"
         case "failed":
             return f"{_job(fact)} failed for good after {took}{why}"
         case "released":
             return f"{_job(fact)} handed back"
         case _:
             return f"{_job(fact)} {fact.kind} after {took}{why}"
+
+
+def _goes_on(fact: facts.JobSettled) -> bool:
+    """Whether what failed is a part of another job, which may have it done again."""
+    return fact.kind == "failed" and isinstance(fact.exception, FailedPart)
 
 
 def _at(when: int | None) -> str:

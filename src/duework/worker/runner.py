@@ -18,7 +18,16 @@ from duework.durations import human
 from duework.errors import Error, InvalidArguments, TaskNotFound
 from duework.kernel.error_text import decided, describe
 from duework.kernel.job import KEEP, Claimed, Ending, PaceReport
-from duework.kernel.outcomes import Cancel, Fail, Misfit, Outcome, Retry, Snooze, Throttled
+from duework.kernel.outcomes import (
+    Cancel,
+    Fail,
+    FailedPart,
+    Misfit,
+    Outcome,
+    Retry,
+    Snooze,
+    Throttled,
+)
 from duework.kernel.run import Host, Run
 from duework.kernel.tasks import Definition, Registry
 
@@ -159,7 +168,7 @@ class Runner:
                     effects=effects,
                     attempt=attempt,
                     report=_PERMANENT,
-                    exception=error,
+                    exception=outcome if isinstance(outcome, FailedPart) else error,
                 )
             case Cancel() | Misfit():
                 kind = "cancelled" if isinstance(outcome, Cancel) else "misfit"

@@ -22,7 +22,7 @@ from duework.durations import Duration, milliseconds
 from duework.errors import LeaseLost, NotFound, UsageError
 from duework.kernel.error_text import describe, said, storable
 from duework.kernel.job import NewJob
-from duework.kernel.outcomes import LOST, Fail, Outcome, Retry, Snooze, Throttled
+from duework.kernel.outcomes import LOST, FailedPart, Outcome, Retry, Snooze, Throttled
 from duework.kernel.run import Run
 from duework.kernel.tasks import leads_with
 from duework.shapes.deliveries.send import Send, written
@@ -353,7 +353,10 @@ def _raised(
     else:
         now = run.now
         run._add(lambda tx: place.note(tx, "failed", text, now))  # noqa: SLF001 - ours
-    return Fail(text)
+    failed = FailedPart(text.partition("\n")[0])
+    # For the log and for hooks, which show where it was raised.
+    failed.__cause__ = error.__cause__ if said_so else error
+    return failed
 
 
 def _noted(
