@@ -24,6 +24,7 @@ from duework import (
     UsageError,
 )
 from duework.kernel.pruning import PRUNE_TASK
+from duework.kernel.surroundings.leaving import Leaving
 from duework.observe.log import report
 from duework.shapes.deliveries.channels import Place, SendAnswer, Senders, SendStart
 from duework.testing import Harness
@@ -795,7 +796,7 @@ def test_a_send_begins_only_under_the_fence_of_the_present_lease(
     place = Place(job.id, "email", children["email"])
 
     def begin(fence: int) -> SendAnswer:
-        starts = [SendStart(place, fence, resend=False)]
+        starts = [SendStart(place, fence, resend=False, leaving=Leaving(lambda _: None))]
         return harness.app.engine.writer.call(senders.start, starts)[0]
 
     assert begin(4).refused == "lost"

@@ -16,6 +16,7 @@ from duework.errors import UsageError
 from duework.kernel.changes import touched
 from duework.kernel.error_text import hide
 from duework.kernel.job import Claimed, Effect, NewJob
+from duework.kernel.surroundings.leaving import Leaving
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 
 T = TypeVar("T")
@@ -44,6 +45,8 @@ class Host(Protocol):
     def effect_as(self, name: str, item: Any) -> Effect: ...
 
     def transaction(self, tx: Tx) -> Any: ...
+
+    def sign(self, job: Claimed, sign: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,10 @@ class Run:
         if self._closed:
             raise UsageError("this attempt has ended; nothing can be added to it")
         self._effects.append(effect)
+
+    def _leaving(self) -> Leaving:
+        """For shapes that send: where they say whether anything has left."""
+        return Leaving(lambda sign: self._host.sign(self.job, sign))
 
     def _stop(self) -> None:
         self._cancelled = True

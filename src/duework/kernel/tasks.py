@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from duework.codec import PAYLOAD_LIMIT, ArgumentCodec, ResultCodec, return_type
+from duework.db.database import Tx
 from duework.durations import Duration, milliseconds
 from duework.errors import TaskNotFound, UsageError
 from duework.kernel.job import KEEP, OWN_QUEUE, Ending
@@ -213,6 +214,8 @@ class Registry:
         self.arounds: list[AroundAttempt] = []
         # By name: chain, schedule, message, batch.
         self.writes: dict[str, Writes] = {}
+        # By kind of shape: forget that sends have begun, of jobs whose worker died before anything left.
+        self.forget_starts: dict[str, Callable[[Tx, list[int]], None]] = {}
         self.task_paces: dict[str, tuple[Gate, ...]] = {}
         self.queue_paces: dict[str, tuple[Gate, ...]] = {}
         # Paces by the names of their rows, and the reports to them that are not written yet.

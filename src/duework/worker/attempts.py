@@ -111,6 +111,11 @@ class Attempts:
         """
         self.leases.update([(job.id, job.fence) for job in jobs])
 
+    def sign(self, job: int, sign: int) -> None:
+        """A send has begun, and nothing has left yet, or may have; from any thread."""
+        if (attempt := self.running.get(job)) is not None:
+            self.started_jobs.sign(attempt.place, job, sign)
+
     def current(self) -> str | None:
         """The task that the event loop is in at this moment, from any thread."""
         return self._coroutines.current()

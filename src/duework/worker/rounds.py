@@ -23,7 +23,7 @@ from duework.kernel.paces.admission import AddressedReport, bring_back
 from duework.kernel.processes import Process
 from duework.kernel.recover import Verdict, recover, release_all, to_cancel, uncharge_crash
 from duework.kernel.settle import settle
-from duework.worker.started import started
+from duework.worker.started import started, unsent
 
 # (job, fence, reason) of what is to be cancelled while it runs.
 CancelOrder = tuple[int, int, str]
@@ -178,6 +178,7 @@ class Rounds:
             dead=round_.dead,
             take_over=take_over and (lease_end is None or lease_end <= now),
         )
+        self._forget_starts(tx, _unsent(recovered, signals.workers, near=engine.near))
         # Applied in the claim, which locks paces anyway: all of them at once, in one order.
         reports = self._reports(tx, settled)
         if self._behind() and self._bring_back(tx, round_.want, now):
@@ -202,6 +203,10 @@ class Rounds:
             engine.minutes.written_off(tx, [*recovered, *late], now)
         self._after_claim(tx, taken, now)
         return RoundResult(settled, taken, recovered, signals.cancels, signals.workers)
+
+    def _forget_starts(self, tx: Tx, jobs: list[int]) -> None:
+        for forget_starts in self._engine.registry.forget_starts.values() if jobs else ():
+            forget_starts(tx, jobs)
 
     def _behind(self) -> bool:
         """Whether a clock that was ahead, and was set back unseen, may have put off what paces admit."""
@@ -310,6 +315,16 @@ def _signals(tx: Tx, worker: int, *, leases: bool) -> Signals:
         else:
             lease_end = number
     return Signals(workers, cancels, lease_end)
+
+
+def _unsent(recovered: Sequence[Ending], workers: Sequence[Process], *, near: bool) -> list[int]:
+    """Of leases that were written off, those whose send had begun and of which nothing had left.
+
+    What a machine has noted is worth nothing after its end: only of a process that died alone.
+    """
+    died = {each.id for each in workers if processes.verdict(each, near=near) == "dead"}
+    known = {worker: unsent(worker) for worker in died & {each.worker for each in recovered}}
+    return sorted(each.id for each in recovered if each.id in known.get(each.worker, ()))
 
 
 def _verdicts(workers: Sequence[Process], me: int, dead: Sequence[int], *, near: bool) -> Verdict:

@@ -54,6 +54,7 @@ class Worker:
         self._wake = asyncio.Event()
         self._host = WorkerHost(engine, self.id, self.ring)
         self._attempts = Attempts(engine, self.settings, self.id, self._host)
+        self._host.note_sign = self._attempts.sign
         self._rounds = Rounds(
             engine, self._process, self._takeover_pause, self._attempts.hold_leases
         )

@@ -24,6 +24,7 @@ from duework.kernel.error_text import describe, said, storable
 from duework.kernel.job import NewJob
 from duework.kernel.outcomes import LOST, FailedPart, Outcome, Retry, Snooze, Throttled
 from duework.kernel.run import Run
+from duework.kernel.surroundings.leaving import Leaving
 from duework.kernel.tasks import leads_with
 from duework.shapes.deliveries.send import Send, written
 from duework.shapes.shape import doing, waited_for
@@ -184,6 +185,7 @@ class SendStart:
     place: Place
     fence: int
     resend: bool
+    leaving: Leaving
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,9 @@ class Senders:
                 answers.append(SendAnswer(refused="unsure"))
             else:
                 tx.query(DELIVERIES.start_send, {**where, "now": now})
+                if state == "failed" or send_started is None:
+                    # Before the commit: whoever finds this start can read that nothing has left.
+                    start.leaving.stays()
                 answers.append(SendAnswer(key, sends + 1))
         return answers
 
@@ -235,10 +240,12 @@ class Senders:
             return _refused(run, start.place, answer.refused)
         to = self._to(run, start.place, answer)
         try:
-            gave = self._call(name, to, args, kwargs)
-            return _ended(to, start.place, await gave if inspect.isawaitable(gave) else gave)
+            with start.leaving.sending():
+                gave = self._call(name, to, args, kwargs)
+                gave = await gave if inspect.isawaitable(gave) else gave
+            return _ended(to, start.place, gave)
         except Exception as error:  # noqa: BLE001 - whatever a sender raises is its outcome
-            return _raised(to, start.place, error, self.channels[name].lost)
+            return self._raised(to, start, error)
 
     def send(self, run: Run, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The same by a `def`, in a thread."""
@@ -248,9 +255,18 @@ class Senders:
             return _refused(run, start.place, answer.refused)
         to = self._to(run, start.place, answer)
         try:
-            return _ended(to, start.place, waited_for(self._call(name, to, args, kwargs)))
+            with start.leaving.sending():
+                gave = waited_for(self._call(name, to, args, kwargs))
+            return _ended(to, start.place, gave)
         except Exception as error:  # noqa: BLE001 - whatever a sender raises is its outcome
-            return _raised(to, start.place, error, self.channels[name].lost)
+            return self._raised(to, start, error)
+
+    def _raised(self, to: Send, start: SendStart, error: Exception) -> Outcome:
+        # Where nothing has left, nothing can be lost.
+        lost = self.channels[start.place.channel].lost
+        if start.leaving.harmless(error):
+            lost = ()
+        return _raised(to, start.place, error, lost)
 
     def _call(self, name: str, to: Send, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The channel's function, or what a test has put in its place: both are called alike."""
@@ -272,7 +288,8 @@ class Senders:
 
     def _wanted(self, run: Run, name: str) -> SendStart:
         place = Place(delivery_of(run.job.owner), name, run.job.id)
-        return SendStart(place, run.job.fence, self.channels[name].resends)
+        leaving = run._leaving()  # noqa: SLF001 - ours
+        return SendStart(place, run.job.fence, self.channels[name].resends, leaving)
 
     def settled(self, tx: Tx, name: str, job: LockedJob, ending: Ending) -> None:
         """A job that sends has ended: if it left no outcome, judge by its start; wake the delivery."""
@@ -313,6 +330,11 @@ class Senders:
         resends = known is not None and known.resends
         # It was sent again with its key as often as it may be: another round would change nothing.
         place.note(tx, "failed" if resends else "unsure", text, now, given_up=resends)
+
+
+def forget_starts(tx: Tx, jobs: list[int]) -> None:
+    """Their workers died before anything had left: what they began was not sent."""
+    tx.query(DELIVERIES.forget_starts, {"ids": jobs})
 
 
 def delivery_of(owner: str | None) -> int:

@@ -31,6 +31,7 @@ from duework.shapes.deliveries.channels import (
     Sending,
     advances,
     classify,
+    forget_starts,
     sending,
     to_resend,
 )
@@ -102,6 +103,7 @@ class DeliveryShape(Shape):
 
     def bind(self, app: App) -> None:
         self._app = app
+        app.registry.forget_starts[KIND] = forget_starts
 
     def add(self, channel: str, task: Definition) -> None:
         """The task whose jobs send a channel."""

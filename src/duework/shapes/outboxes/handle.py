@@ -29,6 +29,7 @@ from duework.shapes.outboxes.messages import (
     NewMessage,
     OutboxMessage,
     OutboxOperator,
+    forget_starts,
     seen,
     submit_task,
 )
@@ -238,6 +239,7 @@ class OutboxShape(Shape):
 
     def bind(self, app: App) -> None:
         self._app = app
+        app.registry.forget_starts[self.kind] = forget_starts
 
     @property
     def name(self) -> str:
