@@ -21,6 +21,7 @@ from duework.health.status import Status, status
 from duework.health.verify import Finding, verify
 from duework.health.why import Around, Why, why
 from duework.kernel.engine import OWN_TASKS
+from duework.kernel.lanes import JOBS
 from duework.shapes.objects import store as object_store
 
 if TYPE_CHECKING:
@@ -166,6 +167,15 @@ class Admin:
         """Check the invariants in one consistent view, read-only."""
         with self._app.engine.database.reading() as tx:
             return [*verify(tx, full=full, tell=tell), *object_store.verify(tx)]
+
+    def queues(self) -> list[str]:
+        """Every queue that has, or had, jobs, or that this App declares."""
+        engine, registry = self._app.engine, self._app.registry
+        with engine.database.reading() as tx:
+            found = {row[0] for row in tx.query(JOBS.queues, {})}
+        found.update(each for each in self._app.paused() if each != "*")
+        declared = {known.policy.queue for known in map(registry.find, registry.names())}
+        return sorted(found | declared | registry.queue_limits.keys() | registry.queue_paces.keys())
 
     # --- many jobs
 

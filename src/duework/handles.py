@@ -12,7 +12,7 @@ import msgspec
 from duework.averbs import averb
 from duework.clock import as_datetime, monotonic, pause
 from duework.codec import decode
-from duework.durations import Duration, milliseconds
+from duework.durations import Duration, Moment, milliseconds
 from duework.errors import Error, JobCancelled, JobFailed, NotFound, WaitTimeout
 from duework.kernel.failure import Failure, read_failure
 from duework.kernel.job import Ending, JobId, LockedJob, Phase, State, phase
@@ -151,6 +151,16 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
         self._of().revive(self.id)
         return self.refresh()
 
+    def move(self, delay: Duration | None = None, *, at: Moment | None = None) -> Job[R]:
+        """Let it be due after a delay, or at a time; `Conflict` unless it waits, or is ready."""
+        return self._of().move(self.id, delay, at=at)
+
+    def run_now(self) -> Job[R]:
+        """Let it be due now, if it waits for a time; `Conflict` if it runs, or has ended."""
+        return self._of().move(self.id)
+
+    amove = averb(move)
+    arun_now = averb(run_now)
     aattempts = averb(attempts)
     arefresh = averb(refresh)
     awhy = averb(why)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from duework.averbs import averb
 from duework.changes import Watching
-from duework.errors import NotFound, UsageError
+from duework.durations import Duration, Moment, planned
+from duework.errors import NotFound, UsageError, check_one_of
 from duework.handles import Attempt, Job
 from duework.kernel import jobs, lanes
 from duework.kernel.engine import Engine
 from duework.kernel.error_text import redact
-from duework.kernel.job import OWN_QUEUE
+from duework.kernel.job import OWN_QUEUE, PHASES
 from duework.kernel.lanes import JOBS
 from duework.kernel.tasks import Registry
 
@@ -52,6 +53,7 @@ class Verbs(Watching):
         The engine's own, which prune and fire schedules, are left out unless they failed or are asked
         for: by `own=True`, or by the name of their task, queue or key.
         """
+        check_one_of("phase", phase, PHASES, optional=True)
         wanted = jobs.Filter(phase, task, queue, key, before, limit, own)
         with self.engine.database.reading() as tx:
             rows = jobs.search(tx, wanted, now=self.now())
@@ -82,6 +84,15 @@ class Verbs(Watching):
         """Open a settled job again, due at once; `Conflict` if its key is taken."""
         engine = self.engine
         return engine.writer.call(engine.revive, [int(identifier)])[0]
+
+    def move(
+        self, identifier: int, delay: Duration | None = None, *, at: Moment | None = None
+    ) -> Job[Any]:
+        """Let a job that waits be due at another time, now if none is given; `Conflict` for others."""
+        engine = self.engine
+        due = planned(engine.clock.now(), delay, at)
+        engine.writer.call(engine.replan, [(int(identifier), due)])
+        return self.job(identifier)
 
     def purge(self, identifiers: Sequence[int]) -> int:
         """Delete settled jobs for good."""
@@ -128,6 +139,7 @@ class Verbs(Watching):
     aattempts = averb(attempts)
     acancel = averb(cancel)
     arevive = averb(revive)
+    amove = averb(move)
     apurge = averb(purge)
     apause = averb(pause)
     aresume = averb(resume)

@@ -267,3 +267,23 @@ def test_an_app_that_cannot_be_found_ends_with_78(tmp_path: Path) -> None:
 
     assert ran.returncode == 78
     assert "there is no module 'nothing'" in ran.stderr
+
+
+def test_a_mistyped_queue_ends_with_78(start: Callable[..., Program], shop: App) -> None:
+    program = start("--queues", "slwo")
+
+    assert program.process.wait(timeout=30) == 78
+    [line] = program.events()
+    assert "did you mean 'slow'?" in line["error"]["message"]
+
+
+def test_ctrl_c_says_at_once_what_is_waited_for(start: Callable[..., Program], shop: App) -> None:
+    program = start("--log-level", "warning")
+    job = enqueue(shop, "sleep", 3)
+    program.wait_for(lambda: job.refresh().phase == "running")
+
+    program.process.send_signal(signal.SIGINT)
+
+    [line] = program.wait_for(lambda: program.events("stopping"))
+    assert f"sleep {job.id} may take 20s to finish" in line["message"]
+    assert program.process.wait(timeout=30) == 130

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from duework import App, Error, UsageError, Worker, facts
-from duework.cli.base import INTERRUPTED, OK, RECYCLED, examples, exit_code, load
+from duework.cli.base import INTERRUPTED, OK, RECYCLED, check_queue, examples, exit_code, load
 from duework.cli.out import fail
 from duework.cli.supervise import Command, supervise
 from duework.cli.view import View
@@ -155,10 +155,11 @@ async def _work(app: App, options: RunOptions) -> int:
         async_slots=options.concurrency or app.limits.async_slots,
         thread_slots=options.threads or app.limits.thread_slots,
     )
-    queues = {each.strip() for each in (options.queues or "").split(",") if each.strip()} or None
+    names = {each.strip() for each in (options.queues or "").split(",") if each.strip()}
     seen = options.view if options.view is not None else sys.stderr.isatty()
     view = View(app) if seen and options.log_format == "text" else None
     try:
+        queues = {await asyncio.to_thread(check_queue, app, each) for each in names} or None
         worker = await asyncio.to_thread(app.worker, queues)
         signals = StopSignals(worker)
         recycled = _recycling(app, worker) if options.supervised is not None else None
@@ -189,7 +190,9 @@ class StopSignals:
         at_once = self.count > 1
         if which == signal.SIGINT:
             self.exit_code = INTERRUPTED
-        log.report(log.Stopping(which.name, self._worker.settings.grace_ms, at_once))
+        worker = self._worker
+        grace_ms, holding = worker.settings.grace_ms, tuple(worker.holding())
+        log.report(log.Stopping(which.name, grace_ms, at_once, holding, os.getpid()))
         self._worker.stop(0 if at_once else None)
 
 

@@ -23,7 +23,7 @@ def status(app: App, out: Out, *, everything: bool) -> None:
     """Show what needs you, then queues, tasks, failed jobs and workers.
 
     LAG is how long the oldest ready job has been due. With --app, tasks that the App does not know
-    are marked. A worker is listed from its first job until it stops.
+    are marked. A worker is listed from its start until it stops.
     """
     seen, about, needs = app.status(), app.admin.about(), app.needs()
     if not everything:
@@ -47,13 +47,16 @@ def status(app: App, out: Out, *, everything: bool) -> None:
         out.say("no jobs yet")
     out.say("")
     out.say(f"failed: {at_least(seen.failed)}", "red" if seen.failed else "")
+    if seen.failed_messages or seen.unsure_messages:
+        found = f"failed {at_least(seen.failed_messages)}, unsure {at_least(seen.unsure_messages)}"
+        out.say(f"messages: {found}", "red")
     if seen.workers:
         out.say("")
         heads = ["host", ">pid", "seen", ">running", "started"]
         rows = [(w.host, w.pid, w.seen, w.running, ago(w.started, seen.now)) for w in seen.workers]
         out.table(heads, rows)
     else:
-        out.say("no workers: one is listed from its first job until it stops")
+        out.say("no workers")
 
 
 def _show_needs(out: Out, needs: list[Need]) -> None:
@@ -105,6 +108,8 @@ def as_dict(seen: Status, about: dict[str, str]) -> dict[str, object]:
             for line in seen.tasks
         ],
         "failed": seen.failed,
+        "failed_messages": seen.failed_messages,
+        "unsure_messages": seen.unsure_messages,
         "paused": list(seen.paused),
         "workers": [
             {

@@ -1,7 +1,7 @@
 """What is going on, counted without a scan: per queue and task, and per worker.
 
-Counts stop at a bound, so that a look costs the same however many jobs are waiting. A worker that
-holds no lease and never held one has written nothing and is not listed.
+Counts stop at a bound, so that a look costs the same however many jobs are waiting. A worker is listed
+from its start to its end; one that was killed until another one writes off what it held.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from typing import Any
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
+from duework.db.queries import load
 from duework.kernel.job import OWN_QUEUE
 from duework.kernel.lanes import JOBS
 from duework.kernel.processes import Process, Verdict, verdict
+
+NEEDS = load("duework.health", "needs")
 
 # Where nothing of a task runs although a job could have started so long ago, it is stuck.
 STUCK_MS = 60_000
@@ -43,7 +46,7 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """A process that holds leases, or held some."""
+    """A process that works, or that died and was not written off yet."""
 
     id: int
     host: str
@@ -62,6 +65,9 @@ class Status:
     failed: int
     workers: tuple[WorkerStatus, ...]
     paused: tuple[str, ...]
+    # Messages of outboxes that failed, and those of which nobody can tell.
+    failed_messages: int = 0
+    unsure_messages: int = 0
 
 
 def ours(seen: Status) -> list[TaskStatus]:
@@ -92,7 +98,14 @@ def status(tx: Tx, *, now: int, near: bool, known: Callable[[str], bool] | None)
             for p in (Process(*row) for row in tx.query(JOBS.workers, {}))
         ),
         paused,
+        _messages(tx, "failed"),
+        _messages(tx, "unsure"),
     )
+
+
+def _messages(tx: Tx, state: str) -> int:
+    """Of all outboxes."""
+    return sum(row[1] for row in tx.query(NEEDS.messages, {"state": state, "bound": BOUND}))
 
 
 def _tasks(

@@ -27,6 +27,8 @@ FORMATS = ("text", "json")
 # Of a trace this much is shown: innermost calls, last lines.
 TRACE_FRAMES = -30
 TRACE_LINES = 200
+# So many jobs are named that a worker waits for.
+NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,9 @@ class Stopping:
     signal: str
     grace_ms: int
     at_once: bool
+    # What runs, as task and job; and this process.
+    holding: tuple[str, ...] = ()
+    pid: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,9 @@ Reported = facts.Fact | facts.Traffic | Stopping | ChildStarted | ChildEnded
 
 def level(fact: Reported) -> int:
     """How much a fact matters; decided without making its words."""
+    if isinstance(fact, Stopping):
+        # A person waits: also beside a live view, where less than a warning is not shown.
+        return logging.WARNING if fact.holding and fact.signal == "SIGINT" else logging.INFO
     if isinstance(fact, facts.JobSettled):
         return logging.WARNING if _goes_on(fact) else _SETTLED.get(fact.kind, logging.INFO)
     return _LEVELS.get(type(fact), logging.INFO)
@@ -145,12 +153,9 @@ def words(fact: Reported) -> LogLine:  # noqa: C901, PLR0911, PLR0912 - one sent
             text = f"message {fact.id} of {fact.outbox} is {fact.state}{why}"
             return LogLine(how, "message_moved", text)
         case Stopping():
-            rest = (
-                "what runs is handed back now"
-                if fact.at_once
-                else f"what runs has {human(fact.grace_ms)} to finish; a second signal ends that"
+            return LogLine(
+                how, "stopping", f"{fact.signal}: no more jobs are claimed, {_rest(fact)}"
             )
-            return LogLine(how, "stopping", f"{fact.signal}: no more jobs are claimed, {rest}")
         case ChildStarted():
             return LogLine(how, "child_started", f"process {fact.number} started: pid {fact.pid}")
         case ChildEnded():
@@ -206,6 +211,19 @@ def _at(when: int | None) -> str:
     if when is None:
         return "later"
     return "at " + datetime.fromtimestamp(when / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _rest(fact: Stopping) -> str:
+    """What a worker that stops waits for, and how to wait no longer."""
+    if not fact.holding:
+        return "and none runs"
+    named = ", ".join(fact.holding[:NAMED])
+    more = f" and {len(fact.holding) - NAMED} more" if len(fact.holding) > NAMED else ""
+    if fact.at_once:
+        harder = f"; should it not end, `kill -9 {fact.pid}` loses nothing"
+        return f"what runs is handed back now: {named}{more}{harder}"
+    grace = human(fact.grace_ms)
+    return f"{named}{more} may take {grace} to finish; the same again hands back what runs at once"
 
 
 def _ended(fact: ChildEnded) -> str:

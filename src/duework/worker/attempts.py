@@ -95,6 +95,10 @@ class Attempts:
         """Whether it holds nothing: no attempt runs, no ending waits to be settled."""
         return not (self.running or self.endings or self._blocked)
 
+    def holding(self) -> list[str]:
+        """What runs now, as task and job."""
+        return [f"{attempt.job.task} {job}" for job, attempt in self.running.items()]
+
     def free(self) -> dict[str, int]:
         """Free slots per pool; empty if there are none."""
         used = self._used

@@ -6,12 +6,14 @@ Everything here runs inside a transaction and is repeatable; nothing here knows 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
+from duework.errors import DatabaseError
 from duework.kernel import processes
 from duework.kernel.claim import Claim, ClaimRequest, admissible, claim, claim_made
 from duework.kernel.clock_watch import TakeoverPause
@@ -89,6 +91,17 @@ class Rounds:
         self.known = False
         # The steps back of the clock after which paces were looked at; not even those before the start.
         self._brought_back = -1
+
+    async def announce(self) -> None:
+        """Be listed from the start on; if that cannot be written now, the first claim does."""
+        with suppress(DatabaseError):
+            await self._engine.writer.acall(self.announced, [None])
+
+    def announced(self, tx: Tx, items: list[None]) -> Sequence[None]:
+        """Write which process this is."""
+        tx.query(JOBS.worker_is, asdict(self._process))
+        tx.after_commit.append(self._now_known)
+        return items
 
     async def ask(self, round_: Round) -> RoundResult:
         """Have the writer take it."""
@@ -252,8 +265,7 @@ class Rounds:
         self._engine.minutes.claimed(tx, taken.jobs, now)
         tx.after_commit.append(partial(self.hold_leases, taken.jobs))
         if not self.known:
-            tx.query(JOBS.worker_is, asdict(self._process))
-            tx.after_commit.append(self._now_known)
+            self.announced(tx, [])
 
     def _reports(self, tx: Tx, settled: Sequence[Ending | None]) -> list[AddressedReport]:
         """For paces: how their jobs went, and what else was reported to them in this process."""
