@@ -378,12 +378,21 @@ def burns() -> None:
         pass
 
 
-@app.task(isolation="process", timeout="500ms")
-def runs_over(run: Run) -> None:
+def _starts_another(run: Run) -> None:
     note(run, "start")
     with subprocess.Popen(["sleep", "60"]) as grandchild:
         note(run, f"grandchild-{grandchild.pid}")
         grandchild.wait()
+
+
+@app.task(isolation="process", timeout="500ms")
+def runs_over(run: Run) -> None:
+    _starts_another(run)
+
+
+@app.task(isolation="process")
+def starts_another(run: Run) -> None:
+    _starts_another(run)
 
 
 @app.task(isolation="process")
