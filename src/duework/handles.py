@@ -16,6 +16,7 @@ from duework.durations import Duration, Moment, milliseconds
 from duework.errors import Error, JobCancelled, JobFailed, NotFound, WaitTimeout
 from duework.kernel.failure import Failure, read_failure
 from duework.kernel.job import Ending, JobId, LockedJob, Phase, State, phase
+from duework.kernel.surroundings.lending import lent
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -168,12 +169,16 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
     aretry = averb(retry)
 
     def wait(self, timeout: Duration | None = None) -> Job[R]:
-        """Wait until it has settled; `WaitTimeout` if that takes longer."""
-        for delay in looks(timeout):
-            job = self._settled()
-            if job is not None:
-                return job
-            pause(delay)
+        """Wait until it has settled; `WaitTimeout` if that takes longer.
+
+        A task that waits in a thread of a worker lends its slot meanwhile.
+        """
+        with lent():
+            for delay in looks(timeout):
+                job = self._settled()
+                if job is not None:
+                    return job
+                pause(delay)
         raise WaitTimeout(f"job {self.id} has not settled in {timeout}")
 
     async def await_(self, timeout: Duration | None = None) -> Job[R]:  # noqa: ASYNC109 - as `wait`

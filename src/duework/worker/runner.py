@@ -71,6 +71,8 @@ class RunningAttempt(msgspec.Struct, eq=False):
     # Kills the process that it has of its own.
     kill: Callable[[], None] | None = None
     over: bool = False
+    # Whether it waits for another job, and its slot is lent.
+    lent: bool = False
     # Its place among the started jobs.
     place: int = 0
 
