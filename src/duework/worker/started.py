@@ -12,6 +12,7 @@ import contextlib
 import errno
 import mmap
 import os
+import stat
 import struct
 import tempfile
 from pathlib import Path
@@ -25,8 +26,10 @@ def runtime_folder() -> Path:
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     folder = Path(base) / f"duework-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid != os.getuid() or folder.is_symlink():
-        raise OSError(f"{folder} belongs to another user")
+    # One look: between two of them another user could put a link in its place.
+    seen = folder.lstat()
+    if seen.st_uid != os.getuid() or not stat.S_ISDIR(seen.st_mode):
+        raise OSError(f"{folder} belongs to another user, or is no folder")
     return folder
 
 
