@@ -30,6 +30,7 @@ SAMPLES: tuple[log.Reported, ...] = (
     facts.Parked("the disk is full"),
     facts.Resumed(),
     facts.UnknownTask("other"),
+    facts.LimitsDiffer("task greet", "concurrency 1", "concurrency 4", 42, "here"),
     facts.MessageMoved("email", 7, "failed", "bounced"),
     log.Stopping("SIGTERM", 25_000, at_once=False),
     log.ChildStarted(1, 42),

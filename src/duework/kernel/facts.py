@@ -109,6 +109,17 @@ class UnknownTask:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsDiffer:
+    """Another worker goes by another limit or pace of the same name; jobs start by the looser one."""
+
+    name: str
+    ours: str
+    theirs: str
+    pid: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class MessageMoved:
     """A message of an outbox has another state."""
 
@@ -141,5 +152,6 @@ Fact = (
     | Parked
     | Resumed
     | UnknownTask
+    | LimitsDiffer
     | MessageMoved
 )

@@ -402,9 +402,15 @@ select id from duework_job
 where task = :task and key = :key and state = 'open' and key is not null
 
 -- name: worker_is
-insert into duework_worker (id, host, boot, space, pid, born, started)
-values (:id, :host, :boot, :space, :pid, :born, :started)
+insert into duework_worker (id, host, boot, space, pid, born, started, limits)
+values (:id, :host, :boot, :space, :pid, :born, :started, :limits)
 on conflict (id) do nothing
+
+-- name: limits_of_others
+select id, host, boot, space, pid, born, started, limits
+from duework_worker
+where id <> :id and limits is not null
+order by id
 
 -- name: workers
 select id, host, boot, space, pid, born, started from duework_worker order by id

@@ -340,6 +340,16 @@ class Registry:
             if task.policy.concurrency is not None
         }
 
+    def limits(self) -> dict[str, str]:
+        """What holds over all processes, by what it is of, to be compared with that of another."""
+        found = {f"task {name}": f"concurrency {most}" for name, most in self.task_limits().items()}
+        found |= {f"queue {name}": f"concurrency {n}" for name, n in self.queue_limits.items()}
+        found |= {
+            f"pace {name}": f"{type(pace).__name__}{pace.terms()}"
+            for name, pace in self.paces.items()
+        }
+        return found
+
     def names(self) -> list[str]:
         return sorted(self._tasks)
 

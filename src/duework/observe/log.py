@@ -101,6 +101,7 @@ _LEVELS: dict[type, int] = {
     facts.JobBlocked: logging.WARNING,
     facts.LoopBlocked: logging.WARNING,
     facts.UnknownTask: logging.WARNING,
+    facts.LimitsDiffer: logging.WARNING,
     facts.Parked: logging.ERROR,
     ChildEnded: logging.WARNING,
 }
@@ -148,6 +149,12 @@ def words(fact: Reported) -> LogLine:  # noqa: C901, PLR0911, PLR0912 - one sent
         case facts.UnknownTask():
             text = f"jobs of {fact.task} wait for a worker that knows this task; this one does not"
             return LogLine(how, "unknown_task", text)
+        case facts.LimitsDiffer():
+            text = (
+                f"{fact.name} is {fact.ours} here and {fact.theirs} in pid {fact.pid} on {fact.host}:"
+                " the looser one rules until both run the same code"
+            )
+            return LogLine(how, "limits_differ", text)
         case facts.MessageMoved():
             why = "" if fact.error is None else f": {fact.error.partition(chr(10))[0]}"
             text = f"message {fact.id} of {fact.outbox} is {fact.state}{why}"

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from duework.clock import FOREVER
+from duework.codec import decode, encode
 from duework.db.database import Tx
 from duework.errors import DatabaseError
 from duework.kernel import processes
@@ -19,6 +20,7 @@ from duework.kernel.claim import Claim, ClaimRequest, admissible, claim, claim_m
 from duework.kernel.clock_watch import TakeoverPause
 from duework.kernel.engine import Engine
 from duework.kernel.error_text import describe
+from duework.kernel.facts import LimitsDiffer
 from duework.kernel.job import Claimed, Ending, Lease
 from duework.kernel.lanes import JOBS, Lane
 from duework.kernel.paces.admission import AddressedReport, bring_back
@@ -26,6 +28,9 @@ from duework.kernel.processes import Process
 from duework.kernel.recover import Verdict, recover, release_all, to_cancel, uncharge_crash
 from duework.kernel.settle import settle
 from duework.worker.started import started, unsent
+
+# Of a worker on another host nothing else is known.
+_WORKING = {"alive", "elsewhere"}
 
 # (job, fence, reason) of what is to be cancelled while it runs.
 CancelOrder = tuple[int, int, str]
@@ -98,10 +103,24 @@ class Rounds:
             await self._engine.writer.acall(self.announced, [None])
 
     def announced(self, tx: Tx, items: list[None]) -> Sequence[None]:
-        """Write which process this is."""
-        tx.query(JOBS.worker_is, asdict(self._process))
+        """Write which process this is, and say where its limits are not those of another."""
+        ours = self._engine.registry.limits()
+        tx.query(JOBS.worker_is, {**asdict(self._process), "limits": encode(ours)})
         tx.after_commit.append(self._now_known)
+        for *row, limits in tx.query(JOBS.limits_of_others, {"id": self._process.id}):
+            theirs, process = decode(limits), Process(*row)
+            differ = [name for name in ours if theirs.get(name, ours[name]) != ours[name]]
+            if differ and processes.verdict(process, near=self._engine.near) in _WORKING:
+                emit = partial(self._differ, process, ours, theirs, differ)
+                tx.after_commit.append(emit)
         return items
+
+    def _differ(
+        self, other: Process, ours: dict[str, str], theirs: dict[str, str], names: list[str]
+    ) -> None:
+        for each in names:
+            fact = LimitsDiffer(each, ours[each], theirs[each], other.pid, other.host)
+            self._engine.emit(fact)
 
     async def ask(self, round_: Round) -> RoundResult:
         """Have the writer take it."""
