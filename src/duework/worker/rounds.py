@@ -92,8 +92,10 @@ class Rounds:
         self._takeover_pause = takeover_pause
         # Called with what was claimed, after the commit and before a caller is answered.
         self.hold_leases = hold_leases
-        # Whether others can read in the database which process holds our leases.
+        # Whether others can read in the database which process holds our leases: from the first claim on.
         self.known = False
+        # Whether it is listed for people.
+        self._listed = False
         # The steps back of the clock after which paces were looked at; not even those before the start.
         self._brought_back = -1
 
@@ -105,8 +107,8 @@ class Rounds:
     def announced(self, tx: Tx, items: list[None]) -> Sequence[None]:
         """Write which process this is, and say where its limits are not those of another."""
         ours = self._engine.registry.limits()
-        tx.query(JOBS.worker_is, {**asdict(self._process), "limits": encode(ours)})
-        tx.after_commit.append(self._now_known)
+        self._write_row(tx, ours)
+        tx.after_commit.append(self._now_listed)
         for *row, limits in tx.query(JOBS.limits_of_others, {"id": self._process.id}):
             theirs, process = decode(limits), Process(*row)
             differ = [name for name in ours if theirs.get(name, ours[name]) != ours[name]]
@@ -114,6 +116,9 @@ class Rounds:
                 emit = partial(self._differ, process, ours, theirs, differ)
                 tx.after_commit.append(emit)
         return items
+
+    def _write_row(self, tx: Tx, limits: dict[str, str]) -> None:
+        tx.query(JOBS.worker_is, {**asdict(self._process), "limits": encode(limits)})
 
     def _differ(
         self, other: Process, ours: dict[str, str], theirs: dict[str, str], names: list[str]
@@ -284,7 +289,8 @@ class Rounds:
         self._engine.minutes.claimed(tx, taken.jobs, now)
         tx.after_commit.append(partial(self.hold_leases, taken.jobs))
         if not self.known:
-            self.announced(tx, [])
+            self._write_row(tx, self._engine.registry.limits())
+            tx.after_commit.append(self._now_known)
 
     def _reports(self, tx: Tx, settled: Sequence[Ending | None]) -> list[AddressedReport]:
         """For paces: how their jobs went, and what else was reported to them in this process."""
@@ -315,7 +321,7 @@ class Rounds:
         engine = self._engine
         for round_ in rounds:
             self._settle_and_claim_one(tx, round_)
-            if self.known:
+            if self.known or self._listed:
                 now, mine = engine.clock.now(), self._process.id
                 if release_all(tx, mine, now=now, lanes=engine.lanes, react=engine.react):
                     engine.ring_after(tx)
@@ -324,6 +330,9 @@ class Rounds:
 
     def _now_known(self) -> None:
         self.known = True
+
+    def _now_listed(self) -> None:
+        self._listed = True
 
 
 def refused(ending: Ending, error: Exception) -> Ending:
