@@ -118,8 +118,8 @@ class Admin:
             "durability": self._durability,
         }
 
-    def status(self) -> Status:
-        """One look at everything; counts stop at a bound."""
+    def status(self, *, own: bool = False) -> Status:
+        """One look at everything; counts stop at a bound. With `own`, also the engine's own tasks."""
         theirs = [name for name in self._app.registry.names() if not name.startswith(OWN_TASKS)]
         known = self._app.registry.get if theirs else None
         with self._app.engine.database.reading() as tx:
@@ -128,6 +128,7 @@ class Admin:
                 now=self._app.now(),
                 near=self._app.engine.near,
                 known=None if known is None else lambda task: known(task) is not None,
+                own=own,
             )
 
     def why(self, identifier: int) -> Why:

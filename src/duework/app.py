@@ -240,9 +240,9 @@ class App(
         """Tokens and passwords, sealed with a key that is not in the database."""
         return Secrets(self._url, self._secrets_key, lambda: self.engine)
 
-    def status(self) -> Status:
+    def status(self, *, own: bool = False) -> Status:
         """How many jobs are ready, waiting and running, of which tasks, and which workers there are."""
-        return self.admin.status()
+        return self.admin.status(own=own)
 
     def needs(self) -> list[Need]:
         """What needs somebody, the most urgent first; empty if nothing does."""

@@ -34,6 +34,7 @@ from duework.durations import Duration, Moment, milliseconds, moment
 from duework.handles import Job
 from duework.kernel.engine import Engine
 from duework.outside.keys import new_key
+from duework.shapes.schedules.handle import Schedules
 from duework.shapes.stand_ins import StandIns
 from duework.worker.worker import Worker
 
@@ -81,8 +82,11 @@ class Harness:
         url: str | None = None,
         outboxes: Mapping[str, Any] | None = None,
         channels: Mapping[str, Callable[..., Any]] | None = None,
+        schedules: bool = True,
     ) -> None:
         self.app = app
+        # Whether what decorators declare is fired; a test of something else need not see every minute.
+        self._schedules = schedules
         self._stand_ins = StandIns(outboxes or {}, channels or {})
         self.clock = VirtualClock(moment(now))
         self._setup = setup
@@ -157,8 +161,14 @@ class Harness:
     def drain(self) -> int:
         """Run everything that is due now; returns when the next thing is due, in milliseconds."""
         if self._worker is None:
-            self.app._arm()  # noqa: SLF001 - as a worker would
+            self._arm()
         return self._on_loop(self._drain())
+
+    def _arm(self) -> None:
+        """As a worker would."""
+        for shape in self.app._shapes:  # noqa: SLF001
+            if self._schedules or not isinstance(shape, Schedules):
+                shape.arm()
 
     def advance(self, length: Duration) -> None:
         """Let time pass; everything that comes due on the way runs at its time, in order."""

@@ -215,3 +215,12 @@ def test_an_idle_worker_is_listed_from_its_start_to_its_end(shop: App, duework: 
     assert (worker["seen"], worker["running"]) == ("alive", 0)
     assert duework("status", "--json").document["workers"] == []
     assert "no workers\n" in duework("status").out
+
+
+def test_an_empty_app_has_no_tasks_of_the_engines_own(shop: App, duework: Duework) -> None:
+    work(shop)
+
+    assert shop.status().tasks == ()
+    assert "no jobs yet" in duework("status").out
+    assert "duework" not in duework("queues", "list").out
+    assert [line.queue for line in shop.status(own=True).tasks] == ["duework"]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -287,3 +288,33 @@ def test_ctrl_c_says_at_once_what_is_waited_for(start: Callable[..., Program], s
     [line] = program.wait_for(lambda: program.events("stopping"))
     assert f"sleep {job.id} may take 20s to finish" in line["message"]
     assert program.process.wait(timeout=30) == 130
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_a_foreign_lock_at_the_start_is_waited_for(
+    start: Callable[..., Program], shop: App
+) -> None:
+    job = enqueue(shop, "greet", "ada")
+    with closing(shop.connect()) as foreign:
+        foreign.execute("begin immediate")
+        program = start()
+        [parked] = program.wait_for(lambda: program.events("parked"))
+        assert "locked by another connection" in parked["message"]
+        foreign.execute("rollback")
+
+    assert job.wait("20s").state == "done"
+    assert len(program.events("resumed")) == 1
+    assert program.stop() == 0
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_a_start_that_waits_for_a_lock_can_be_stopped(
+    start: Callable[..., Program], shop: App
+) -> None:
+    enqueue(shop, "greet", "ada")
+    with closing(shop.connect()) as foreign:
+        foreign.execute("begin immediate")
+        program = start()
+        program.wait_for(lambda: program.events("parked"))
+
+        assert program.stop(signal.SIGINT) == 130

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
 from duework import App, Need, Status, TaskStatus
 from duework.cli.base import examples, on_database
-from duework.cli.jobs import OWN_QUEUE
 from duework.cli.out import Out, ago, at_least
 from duework.durations import human
 
@@ -25,9 +22,7 @@ def status(app: App, out: Out, *, everything: bool) -> None:
     LAG is how long the oldest ready job has been due. With --app, tasks that the App does not know
     are marked. A worker is listed from its start until it stops.
     """
-    seen, about, needs = app.status(), app.admin.about(), app.needs()
-    if not everything:
-        seen = replace(seen, tasks=tuple(t for t in seen.tasks if t.queue != OWN_QUEUE))
+    seen, about, needs = app.status(own=everything), app.admin.about(), app.needs()
     if out.as_json:
         out.json({**as_dict(seen, about), "needs": [_need(each) for each in needs]})
         return

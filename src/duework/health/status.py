@@ -85,13 +85,19 @@ def _is_free(line: TaskStatus) -> bool:
     return not line.running and not line.paused and line.held_until is None
 
 
-def status(tx: Tx, *, now: int, near: bool, known: Callable[[str], bool] | None) -> Status:
+def status(
+    tx: Tx, *, now: int, near: bool, known: Callable[[str], bool] | None, own: bool = False
+) -> Status:
     """Look once; `known` says which tasks the asking process could run."""
     paused = tuple(row[0] for row in tx.query(JOBS.paused, {}))
     held = dict(tx.query(JOBS.held_by_worker, {}))
     return Status(
         now,
-        tuple(_tasks(tx, now, frozenset(paused), known)),
+        tuple(
+            line
+            for line in _tasks(tx, now, frozenset(paused), known)
+            if own or line.queue != OWN_QUEUE
+        ),
         tx.query(JOBS.count_failed, {"bound": BOUND})[0][0],
         tuple(
             WorkerStatus(p.id, p.host, p.pid, p.started, verdict(p, near=near), held.get(p.id, 0))
