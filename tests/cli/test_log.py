@@ -7,6 +7,7 @@ import json
 import logging
 import typing
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -109,3 +110,9 @@ def test_a_worker_that_stops_says_what_it_waits_for_and_how_to_stop_harder() -> 
     assert again.text.endswith("now: greet 0; should it not end, `kill -9 42` loses nothing")
     assert idle.text == "SIGINT: no more jobs are claimed, and none runs"
     assert idle.level == logging.INFO
+
+
+@pytest.mark.parametrize("kind", ["done", "snooze"])
+def test_a_job_that_goes_well_has_a_line_at_debug_alone(kind: Any) -> None:
+    assert log.words(facts.JobSettled(1, "greet", kind, 5)).level == logging.DEBUG
+    assert log.words(facts.Traffic(1, 0, 1000)).level == logging.INFO
