@@ -31,10 +31,11 @@ Outcomes are not errors: see `kernel.outcomes`. Drivers' exceptions never leave 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from duework.kernel.failure import Failure
 
 

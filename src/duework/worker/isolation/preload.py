@@ -28,7 +28,8 @@ def _end_groups() -> None:
                 os.killpg(pid, signal.SIGKILL)
 
 
-atexit.register(_end_groups)
+if "DUEWORK_ISOLATED" in os.environ:
+    atexit.register(_end_groups)
 
 if (module := os.environ.get("DUEWORK_ISOLATED", "__main__")) != "__main__":
     with contextlib.suppress(Exception):
