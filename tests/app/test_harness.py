@@ -238,3 +238,25 @@ def test_a_caller_that_waits_for_the_writer_is_lost_with_its_process(harness: Ha
         engine.writer.call_within(engine.pause, ["mail"], 60)
 
     assert harness.app.paused() == []
+
+
+def test_schedules_of_decorators_may_be_muted() -> None:
+    app, ran = App(), list[str]()
+
+    @app.task(cron="* * * * *")
+    def minutely() -> None:
+        ran.append("minutely")
+
+    @app.task
+    def remind() -> None:
+        ran.append("remind")
+
+    with Harness(app, schedules=False) as h:
+        remind.using(delay="7d").enqueue()
+        app.schedule(remind, every="10d", key="by hand")
+        before = h.statements
+        h.advance("30d")
+
+        assert ran == ["remind"] * 4
+        assert h.statements - before < 2000
+        assert app.schedules()[0].key == "by hand"
