@@ -18,6 +18,7 @@ from duework.admin import Admin
 from duework.averbs import averb
 from duework.clock import Clock, clock_from_environment
 from duework.db import migrate
+from duework.db.adopted import driver_connection
 from duework.db.database import Tx, is_stdlib
 from duework.db.urls import open_database, redacted, served
 from duework.durations import Duration, milliseconds
@@ -302,6 +303,7 @@ class App(
 
     def _enqueue_within(self, new: list[NewJob], connection: Any) -> list[Job[Any]]:
         """In the caller's own transaction, which the caller commits."""
+        connection = driver_connection(connection)
         if self._engine is None and is_stdlib(connection):
             # Opening the file ourselves would break the locks of the connection that was brought.
             database = open_database(self._url, self._durability)

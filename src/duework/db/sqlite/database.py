@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import apsw
 
 from duework.clock import monotonic, pause
+from duework.db.adopted import driver_connection
 from duework.db.database import Retryable, Tx, Values, current_pid
 from duework.db.queries import Statement
 from duework.db.sqlite import files
@@ -289,11 +290,12 @@ class SqliteDatabase:
         close(connection)
 
     def adopt(self, connection: Any) -> Tx:
-        if isinstance(connection, apsw.Connection):
-            if isinstance(connection, Connection):
-                connection.beside.check()
-            return SqliteTx(connection)
-        return files.adopt_stdlib(connection, self.path)
+        found = driver_connection(connection)
+        if isinstance(found, apsw.Connection):
+            if isinstance(found, Connection):
+                found.beside.check()
+            return SqliteTx(found)
+        return files.adopt_stdlib(found, self.path)
 
     def connect(self) -> Connection:
         self._check_usable()
