@@ -140,8 +140,8 @@ class App(
         for shape in part.shapes:
             self._adopt(shape)
         part.bind_objects(self)
-        if self._engine is not None:
-            database = self._engine.database
+        if (engine := self._present) is not None:
+            database = engine.database
             migrate.migrate(database, self.schema_steps(database.kind))
 
     @property
@@ -190,13 +190,21 @@ class App(
     @property
     def engine(self) -> Engine:
         """The kernel's side of this App; opens and migrates the database when first used."""
-        if self._engine is None:
+        engine = self._present
+        if engine is None:
             with self._opening:
                 if self._closed:
                     raise UsageError("this App is closed; make a new one")
-                if self._engine is None:
-                    self._engine = self._open()
-        return self._engine
+                engine = self._present
+                if engine is None:
+                    self._engine = engine = self._open()
+        return engine
+
+    @property
+    def _present(self) -> Engine | None:
+        """The engine, if there is one; that of a process which this one was forked from is none."""
+        engine = self._engine
+        return engine if engine is not None and engine.writer.ours else None
 
     def _open(self) -> Engine:
         if self._url == "isolated:":
@@ -205,6 +213,9 @@ class App(
                 " run.enqueue, which ask its worker"
             )
             raise NeedsWorker(message)
+        if self._engine is not None:
+            # Noted before a fork, by the parent: it writes them down.
+            self.registry.reports.clear()
         database = open_database(self._url, self._durability)
         try:
             migrate.migrate(database, self.schema_steps(database.kind))
@@ -255,7 +266,7 @@ class App(
 
     def now(self) -> int:
         """The time that rules here, in milliseconds: a server's is known once it was asked."""
-        engine = self._engine
+        engine = self._present
         if engine is None and served(self._url):
             engine = self.engine
         return self._clock.now() if engine is None else engine.clock_watch.checked_now()
@@ -304,7 +315,7 @@ class App(
     def _enqueue_within(self, new: list[NewJob], connection: Any) -> list[Job[Any]]:
         """In the caller's own transaction, which the caller commits."""
         connection = driver_connection(connection)
-        if self._engine is None and is_stdlib(connection):
+        if self._present is None and is_stdlib(connection):
             # Opening the file ourselves would break the locks of the connection that was brought.
             database = open_database(self._url, self._durability)
             tx = database.adopt(connection)

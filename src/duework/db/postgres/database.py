@@ -24,7 +24,7 @@ from psycopg.pq import TransactionStatus
 
 from duework.clock import monotonic, pause
 from duework.db.adopted import unwrapped
-from duework.db.database import Retryable, Tx, Values, current_pid
+from duework.db.database import FORKED, Retryable, Tx, Values, current_pid
 from duework.db.postgres.connect import READER, WRITER, arguments, opened
 from duework.db.postgres.tx import (
     BEGIN,
@@ -119,14 +119,10 @@ class PostgresDatabase:
         self._idle: list[Connection] = []
         self._readers: list[Connection] = []
         self._lock = threading.Lock()
+        self.busy = threading.Lock()
         self._closed = False
         self._here = current_pid()
         self._pid = self._here[0]
-
-    @property
-    def safe_url(self) -> str:
-        """The URL to show to people: without its password."""
-        return redacted(self.url)
 
     # --- the writer's side
 
@@ -242,6 +238,7 @@ class PostgresDatabase:
         tx = PostgresTx(connection, ahead=[(_LAST, {"lasting": self._lasting})])
         try:
             yield tx
+            self._check_forked()
             try:
                 tx.finish()
             except psycopg.Error as error:
@@ -316,7 +313,7 @@ class PostgresDatabase:
 
     def backup(self, target: str) -> Iterator[tuple[int, int]]:
         """Not ours to do: PostgreSQL has its own tools."""
-        how = f"pg_dump --format=custom --file={target} {self.safe_url}"
+        how = f"pg_dump --format=custom --file={target} {redacted(self.url)}"
         raise UsageError(f"a PostgreSQL database is backed up by its own tools: {how}")
 
     def reserve(self) -> None:
@@ -345,11 +342,13 @@ class PostgresDatabase:
         self._drop_writer()
 
     def _check(self) -> None:
-        if self._here[0] != self._pid:
-            message = "this App was opened before a fork; make a new App in the child process"
-            raise UsageError(message)
+        self._check_forked()
         if self._closed:
             raise UsageError("this App is closed")
+
+    def _check_forked(self) -> None:
+        if self._here[0] != self._pid:
+            raise UsageError(FORKED)
 
     def _ask(self, query: bytes, values: Values | None = None) -> list[tuple[Any, ...]]:
         connection, cursor = self._borrow(self._readers, query, values=values)
@@ -404,6 +403,8 @@ class PostgresDatabase:
             connection.close()
 
     def _give_back(self, idle: list[Connection], connection: Connection) -> None:
+        if self._here[0] != self._pid:
+            return
         if _reset(connection):
             with self._lock:
                 if not self._closed and len(idle) < IDLE_CONNECTIONS:

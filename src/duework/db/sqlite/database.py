@@ -15,28 +15,36 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 import apsw
 
 from duework.clock import monotonic, pause
 from duework.db.adopted import driver_connection
-from duework.db.database import Retryable, Tx, Values, current_pid
+from duework.db.database import FORKED, Retryable, Tx, Values, current_pid
 from duework.db.queries import Statement
-from duework.db.sqlite import files
+from duework.db.sqlite import files, forks
 from duework.db.sqlite.backup import copied
 from duework.db.sqlite.boots import current
 from duework.db.sqlite.foreign import ForeignCommits
 from duework.db.sqlite.markers import CommitMarkers
 from duework.db.sqlite.repair import mend
 from duework.db.sqlite.reserve import Reserve
-from duework.db.sqlite.tx import Connection, SqliteTx, close, left_something, translated, unopened
+from duework.db.sqlite.tx import (
+    Connection,
+    SqliteTx,
+    check_version,
+    close,
+    configure,
+    left_something,
+    translated,
+    unopened,
+)
+from duework.db.sqlite.url import parse
 from duework.db.sqlite.wal import Log
 from duework.db.writer.blocks import BLOCK_SECONDS
 from duework.db.writer.writer import run_after_commit
-from duework.errors import DatabaseError, Gone, SchemaMismatch, Unavailable, Unknown, UsageError
+from duework.errors import DatabaseError, Gone, Unavailable, Unknown, UsageError
 
-OLDEST = (3, 51, 3)
 BUSY_SECONDS = 0.25
 IDLE_CONNECTIONS = 4
 # How often a writer looks whether it is the only one.
@@ -66,16 +74,12 @@ class SqliteDatabase:
         self._readers: list[Connection] = []
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
+        self.busy, self.door = threading.Lock(), threading.Lock()
         self._identity: files.Identity | None = None
         self._closed = False
         self._here = current_pid()
         self._pid = self._here[0]
-        if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST:
-            message = (
-                f"SQLite {apsw.sqlite_lib_version()} can corrupt a database with several writers;"
-                f" install apsw with SQLite {'.'.join(map(str, OLDEST))} or newer"
-            )
-            raise SchemaMismatch(message)
+        check_version()
 
     @property
     def inode(self) -> tuple[int, int] | None:
@@ -237,6 +241,7 @@ class SqliteDatabase:
         run_after_commit(tx)
 
     def _commit_block(self, connection: Connection) -> None:
+        self._check_forked()
         try:
             with translated():
                 connection.execute("commit")
@@ -275,6 +280,8 @@ class SqliteDatabase:
         return connection
 
     def _give_back(self, idle: list[Connection], connection: Connection, *, sound: bool) -> None:
+        if self._here[0] != self._pid:
+            return
         try:
             if connection.in_transaction:
                 connection.execute("rollback")
@@ -362,6 +369,11 @@ class SqliteDatabase:
             if self._identity is not None:
                 self._identity.release()
 
+    def rest(self) -> bool:
+        """Close what is idle, for a fork; it is opened again when it is needed."""
+        self._drop_connections()
+        return self.inode is None or not files.handles(self.inode)
+
     def _drop_connections(self) -> None:
         with self._lock:
             dropped = self._readers + self._idle
@@ -386,19 +398,26 @@ class SqliteDatabase:
             close(pulse)
 
     def _check_usable(self) -> None:
-        if self._here[0] != self._pid:
-            message = "this App was opened before a fork; make a new App in the child process"
-            raise UsageError(message)
+        self._check_forked()
         if self._closed:
             raise UsageError("this App is closed")
+
+    def _check_forked(self) -> None:
+        if self._here[0] != self._pid:
+            raise UsageError(FORKED)
 
     def _check_identity(self) -> None:
         if self._identity is not None:
             self._identity.check()
 
     def _open(self) -> Connection:
+        with self.door:
+            return self._open_here()
+
+    def _open_here(self) -> Connection:
         if self._identity is None:
             self._identity = files.claim(self.path, force="network" in self._options)
+            forks.follow(self)
         self._check_identity()
         connection: Connection | None = None
         try:
@@ -423,28 +442,7 @@ class SqliteDatabase:
         return connection
 
     def _configure(self, connection: apsw.Connection) -> None:
-        for tries in range(400):
-            try:
-                connection.pragma("journal_mode", "wal")
-                break
-            except apsw.BusyError:
-                if tries == 399:  # noqa: PLR2004 - about two seconds
-                    raise
-                pause(0.002 + random.random() * 0.006)  # noqa: S311 - jitter
-        connection.pragma("synchronous", self._log.synchronous)
-        connection.pragma("foreign_keys", "on")
-        connection.pragma("trusted_schema", "off")
-        connection.pragma("cell_size_check", "on")
-        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        configure(connection, self._log.synchronous)
 
 
-def parse(url: str) -> tuple[Path, dict[str, list[str]]]:
-    """The file of `sqlite:///relative.db`, `sqlite:////absolute.db`."""
-    parts = urlsplit(url)
-    if parts.netloc or not parts.path.strip("/"):
-        message = f"cannot read {url!r}: write sqlite:///work.db, or sqlite:////var/lib/work.db"
-        raise UsageError(message)
-    return Path(unquote(parts.path[1:])).absolute(), parse_qs(parts.query, keep_blank_values=True)
-
-
-__all__ = ["Gone", "SqliteDatabase", "SqliteTx", "parse"]
+__all__ = ["Gone", "SqliteDatabase", "SqliteTx"]

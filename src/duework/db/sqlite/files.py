@@ -31,10 +31,17 @@ MOUNTS = Path("/proc/self/mountinfo")
 # Two changes of a folder may bear the same time if they are no further apart; it is a tenth of that.
 TICK_SECONDS = 0.1
 
+FORKED = (
+    "{path} was open when this process was forked, in a transaction or by a connection from app.connect(),"
+    " and SQLite cannot open it safely in the child: end that before the fork"
+)
+
 # Inodes that this process has open through apsw, with a count of Apps each.
 _ours: dict[tuple[int, int], int] = {}
 _lock = threading.Lock()
 _hooked: list[bool] = []
+# Connections of the process that this one was forked from; kept, since closing them would touch its files.
+_inherited: list[Any] = []
 
 
 class Identity:
@@ -142,7 +149,9 @@ def claim(path: Path, *, force: bool, mounts: Path = MOUNTS) -> Identity:
     if inode is None:
         raise Unavailable(explain(path, OSError("there is no such file")))
     with _lock:
-        if inode not in _ours and _handles(inode) > _by_apsw(inode):
+        if inode not in _ours and handles(inode) > _by_apsw(inode):
+            if _inherited:
+                raise UsageError(FORKED.format(path=path))
             message = (
                 f"{path} is already open in this process through another SQLite library, and two of"
                 " them on one file corrupt it: close that connection first and use app.connect(), or"
@@ -154,6 +163,16 @@ def claim(path: Path, *, force: bool, mounts: Path = MOUNTS) -> Identity:
             sys.addaudithook(_audit)
             _hooked.append(True)
     return Identity(path, inode)
+
+
+def begin_anew() -> None:
+    """In the child of a fork: nothing is open here, and what the parent had open is not to be used."""
+    global _lock  # noqa: PLW0603 - it may have been held by a thread that is not here
+    import apsw
+
+    _lock = threading.Lock()
+    _ours.clear()
+    _inherited.extend(apsw.connections())
 
 
 def create(path: Path) -> None:
@@ -253,7 +272,7 @@ def fill_ballast(path: Path, size: int) -> bool:
     return True
 
 
-def _handles(inode: tuple[int, int]) -> int:
+def handles(inode: tuple[int, int]) -> int:
     """How often this process has the file open, by whatever library."""
     try:
         handles = os.listdir("/proc/self/fd")
@@ -269,6 +288,7 @@ def _by_apsw(inode: tuple[int, int]) -> int:
     return sum(
         inode_of(connection.db_filename(name)) == inode
         for connection in apsw.connections()
+        if not any(connection is parents for parents in _inherited)
         for name in connection.db_names()
         if connection.db_filename(name)
     )
