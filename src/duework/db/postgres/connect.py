@@ -25,13 +25,15 @@ CONNECTING = {
     "tcp_user_timeout": 5000,
     "application_name": "duework",
 }
-# The same on the server's side, whose default is two hours: so long the transaction of a client that
+# Keepalives on the server's side too, whose default is two hours: so long the transaction of a client that
 # was cut off would keep its locks, and its view of old rows from being cleared up.
 SERVER = {
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "10s",
+    # The one that the driver can read; the role may have another.
+    "datestyle": "iso",
 }
 # What the engine's own connections ask for besides.
 WRITER = {

@@ -65,9 +65,10 @@ _ALL_LAST = b"""select set_config('synchronous_commit', 'on', false)
 where current_setting('synchronous_commit') = 'off'"""
 _SEALED = b"select 1 from duework_mark where process = %(process)s and number = -%(number)s"
 _FORGET = b"delete from duework_mark where process = %(process)s and number = %(number)s"
-_BACKEND = b"select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
+# As a number: a role may have times written so that the driver cannot read them.
+_BACKEND = b"select pid, extract(epoch from backend_start) from pg_stat_activity where pid = pg_backend_pid()"
 _TERMINATE = b"""select pg_terminate_backend(pid) from pg_stat_activity
-where pid = %(pid)s and backend_start = %(start)s"""
+where pid = %(pid)s and extract(epoch from backend_start) = %(start)s"""
 
 
 class _NoAnswer(psycopg.OperationalError):

@@ -374,6 +374,9 @@ class PostgresTx:
 def _rows(cursor: Cursor) -> list[tuple[Any, ...]]:
     try:
         return cursor.fetchall() if cursor.description else []
+    except NotImplementedError as error:
+        # A `datestyle` of the session's own.
+        raise DatabaseError(f"a value cannot be read: {first_line(error)}") from error
     except psycopg.Error as error:
         raise translate(error) from error
 

@@ -27,6 +27,7 @@ from duework.db.sqlite.backup import copied
 from duework.db.sqlite.boots import current
 from duework.db.sqlite.foreign import ForeignCommits
 from duework.db.sqlite.markers import CommitMarkers
+from duework.db.sqlite.pulse import Pulse
 from duework.db.sqlite.repair import mend
 from duework.db.sqlite.reserve import Reserve
 from duework.db.sqlite.tx import (
@@ -52,7 +53,7 @@ LOOK_SECONDS = 0.02
 
 
 class SqliteDatabase:
-    """One database file, or a private one in memory for tests."""
+    """One database file."""
 
     kind = "sqlite"
 
@@ -67,10 +68,7 @@ class SqliteDatabase:
         self._writer: Connection | None = None
         self._crowd, self._others = ForeignCommits(), ForeignCommits()
         self._foreign_until = self._look_at = 0.0
-        self._pulse: Connection | None = None
-        self._pulse_lock = threading.Lock()
-        self._pulse_stale = False
-        self._pulses = 0
+        self._pulse = Pulse(self.connect)
         self._readers: list[Connection] = []
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
@@ -312,26 +310,8 @@ class SqliteDatabase:
             raise Unavailable(str(error)) from error.__cause__
 
     def pulse(self) -> int | None:
-        """Asks a connection of its own: the number is only comparable with itself."""
         self._check_identity()
-        with self._pulse_lock:
-            if self._pulse_stale:
-                self._drop_pulse()
-            connection = self._pulse
-            if connection is None:
-                connection = self._pulse = self.connect()
-                # What happened in between, this one cannot know.
-                self._pulses += 1
-            try:
-                with translated():
-                    version = int(connection.pragma("data_version"))
-                connection.beside.check()
-            except Retryable as error:
-                raise Unavailable(str(error)) from error.__cause__
-            finally:
-                if self._closed:
-                    self._drop_pulse()
-            return (self._pulses << 32) + version
+        return self._pulse.ask()
 
     def now(self) -> int | None:
         return None
@@ -356,8 +336,15 @@ class SqliteDatabase:
         assert isinstance(tx, SqliteTx), "a transaction of ours"
         return mend(tx.connection)
 
+    def checkpoint(self) -> bool:
+        """Bring the log into the file, so that a copy of it has all; asked between two commits."""
+        with contextlib.suppress(apsw.Error):
+            self._write_connection().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+            return True
+        return False
+
     def close(self) -> None:
-        self._closed = True
+        self._closed = self._pulse.over = True
         if self._here[0] != self._pid:
             # They are the parent's: closing them here would end its locks and clear up its files.
             return
@@ -384,18 +371,7 @@ class SqliteDatabase:
             self._writer = None
         for connection in dropped:
             close(connection)
-        # The pulse is asked for in another thread: while that has it, it is left to it.
-        self._pulse_stale = True
-        if self._pulse_lock.acquire(timeout=1):
-            try:
-                self._drop_pulse()
-            finally:
-                self._pulse_lock.release()
-
-    def _drop_pulse(self) -> None:
-        pulse, self._pulse, self._pulse_stale = self._pulse, None, False
-        if pulse is not None:
-            close(pulse)
+        self._pulse.drop()
 
     def _check_usable(self) -> None:
         self._check_forked()
