@@ -25,7 +25,7 @@ from psycopg.pq import TransactionStatus
 from duework.clock import monotonic, pause
 from duework.db.adopted import unwrapped
 from duework.db.database import FORKED, Retryable, Tx, Values, current_pid
-from duework.db.postgres.connect import READER, WRITER, arguments, opened
+from duework.db.postgres.connect import READER, WRITER, WRITING, arguments, opened, pooled
 from duework.db.postgres.tx import (
     BEGIN,
     LASTING,
@@ -139,8 +139,9 @@ class PostgresDatabase:
         connection = self._write_connection()
         self._number += 1
         marker = {**self._marker(), "before": self._last_marker}
-        at_once = monotonic() < self._at_once_until
-        return PostgresTx(connection, self._kernel, marker, at_once=at_once)
+        ahead = [WRITING] if pooled(connection) else []
+        at_once = not ahead and monotonic() < self._at_once_until
+        return PostgresTx(connection, self._kernel, marker, ahead=ahead, at_once=at_once)
 
     def _marker(self) -> dict[str, Any]:
         return {"process": self._process, "number": self._number, "lasting": self._lasting}
@@ -201,8 +202,7 @@ class PostgresDatabase:
             happened = connection.execute(_SEALED, marker).fetchone() is None
             connection.execute(b"rollback")
             return happened
-        # Behind a pooler it was another session that was terminated: what comes late finds the place
-        # taken for good.
+        # Behind a pooler nothing was terminated: what comes late finds the place taken for good.
         connection.execute(_SEAL, marker | {"number": -self._number})
         connection.execute(_FORGET, marker | {"number": self._last_marker})
         connection.execute(b"commit")
@@ -219,7 +219,7 @@ class PostgresDatabase:
             except psycopg.Error as error:
                 connection.close()
                 raise translate(error) from error
-            self._backend = {"pid": row[0], "start": row[1]}
+            self._backend = {"pid": None if pooled(connection) else row[0], "start": row[1]}
             # One that is dropped to make room is dropped after a statement that may be the commit.
             connection.prepared_max = None
             self._writer, self._kernel = connection, kernel_cursor(connection)
@@ -290,7 +290,7 @@ class PostgresDatabase:
         self._check()
         try:
             connection = opened(psycopg.Connection, self._arguments)
-            if self._lasting:
+            if self._lasting and not pooled(connection):
                 connection.execute(_ALL_LAST)
             connection.autocommit = False
         except (Retryable, psycopg.Error) as error:

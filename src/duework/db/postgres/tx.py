@@ -116,7 +116,7 @@ class PostgresTx:
         self.note: Callable[[Statement], None] | None = None
         self._kernel = kernel
         self._marker = marker
-        self._ahead = [*ahead] if marker is None else [(BEGIN, None), (_MARK, marker)]
+        self._ahead = [*ahead] if marker is None else [(BEGIN, None), *ahead, (_MARK, marker)]
         self._adopted = adopted
         self._at_once = at_once
         self._limit: Limit | None = None
