@@ -57,7 +57,10 @@ class Pooler:
         self.url = parts._replace(
             netloc=f"{name}@127.0.0.1:{self._listener.getsockname()[1]}"
         ).geturl()
+        self._server = url
         self._all = [Session(url) for _ in range(sessions)]
+        self._clients: list[socket.socket] = []
+        self._lock, self._closed = threading.Lock(), False
         # The one that was free last goes first, as in PgBouncer.
         self._free: queue.LifoQueue[Session] = queue.LifoQueue()
         for session in self._all:
@@ -66,7 +69,12 @@ class Pooler:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
+        with self._lock:
+            self._closed = True
         self._listener.close()
+        for client in self._clients:
+            with contextlib.suppress(OSError):
+                client.shutdown(socket.SHUT_RDWR)
         for session in self._all:
             session.close()
 
@@ -74,6 +82,7 @@ class Pooler:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                self._clients.append(client)
                 threading.Thread(target=self._serve, args=[client], daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
@@ -98,10 +107,20 @@ class Pooler:
             return False
         session = self._free.get()
         session.forget()
+        whole = False
         try:
-            return _relay(client, session.socket, first)
+            whole = _relay(client, session.socket, first)
         finally:
-            self._free.put(session)
+            # As PgBouncer does with one that is left in the middle of something.
+            self._free.put(session if whole else self._replaced(session))
+        return whole
+
+    def _replaced(self, session: Session) -> Session:
+        with self._lock:
+            if not self._closed:
+                session.close()
+                self._all[self._all.index(session)] = session = Session(self._server)
+        return session
 
 
 def _relay(client: socket.socket, server: socket.socket, first: bytes) -> bool:
@@ -113,7 +132,6 @@ def _relay(client: socket.socket, server: socket.socket, first: bytes) -> bool:
             message = _read(side)
             if side is client:
                 if message[:1] == b"X":
-                    server.sendall(_message(b"Q", b"rollback\0"))
                     return False
                 server.sendall(message)
                 open_ends += message[:1] in b"QS"
