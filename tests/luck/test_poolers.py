@@ -47,7 +47,7 @@ def test_jobs_run_once_through_a_pooler_in_transaction_mode(between: Pooler, url
             count.enqueue(number)
         count.enqueue_many([(number,) for number in range(60)])
         count.using(key="k", delay="100ms").enqueue(7)
-        eventually(lambda: len(direct.jobs(task="count", phase="done")) == 76, 60)
+        eventually(lambda: len(direct.jobs(task="count", phase="done", limit=100)) == 76, 30)
 
     [row] = direct.read("select count(*) as runs, count(distinct job) as jobs from effect")
     assert (row.runs, row.jobs) == (76, 76)
