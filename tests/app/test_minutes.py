@@ -80,7 +80,7 @@ def test_start_lags_are_counted_of_first_attempts_alone(harness: Harness) -> Non
 
 
 def test_the_engines_own_jobs_and_an_idle_engine_write_none(harness: Harness) -> None:
-    harness.app._arm_housekeeping(harness.app.engine)  # noqa: SLF001 - as `app.worker()` does
+    harness.app.wiring.arm_housekeeping()
 
     harness.advance("3h")
 
@@ -88,7 +88,7 @@ def test_the_engines_own_jobs_and_an_idle_engine_write_none(harness: Harness) ->
 
 
 def test_counters_are_kept_for_a_week_and_sums_of_all_time_for_ever(harness: Harness) -> None:
-    harness.app._arm_housekeeping(harness.app.engine)  # noqa: SLF001 - as `app.worker()` does
+    harness.app.wiring.arm_housekeeping()
 
     @harness.app.task
     async def work() -> None: ...
@@ -129,6 +129,38 @@ class Transaction:
     def bulk(self, _statement: Any, rows: list[tuple[Any, ...]]) -> int:
         self.rows += rows
         return len(rows)
+
+
+def test_counters_that_cannot_be_written_are_said_once_and_stop_no_job(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    @harness.app.task
+    async def work() -> None: ...
+
+    def rename(before: str, after: str) -> None:
+        with harness.app.transaction() as tx:
+            tx.write(f"alter table {before} rename to {after}")
+
+    def said() -> int:
+        return sum("the counters of minutes cannot be written" in each for each in caplog.messages)
+
+    rename("duework_minute", "elsewhere")
+    for _ in range(3):
+        jobs = [work.enqueue() for _ in range(3)]
+        harness.drain()
+        assert {harness.app.job(job.id).state for job in jobs} == {"done"}
+        harness.clock.move_to(harness.now + 61_000)
+    assert said() == 1
+
+    rename("elsewhere", "duework_minute")
+    work.enqueue()
+    harness.drain()
+    assert sums(harness) == {"work": (1, 1, 0, 0, 0)}, "what was counted meanwhile is dropped"
+    harness.clock.move_to(harness.now + 61_000)
+    rename("duework_minute", "elsewhere")
+    work.enqueue()
+    harness.drain()
+    assert said() == 2, "it is a new trouble"
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ class Database(Protocol):
 
     kind: str
     url: str
-    # Held by whoever writes on the writer's connection.
+    # Held while something is written on the writer's connection.
     busy: threading.Lock
 
     def crowded(self) -> bool:

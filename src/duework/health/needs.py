@@ -20,7 +20,8 @@ from duework.health.words import MINUTE, count, first_line, length
 from duework.kernel.engine import OWN_TASKS
 from duework.kernel.job import OWN_QUEUE, POISON, LaneName
 from duework.kernel.lanes import JOBS
-from duework.kernel.processes import Process
+from duework.kernel.machine.processes import Process
+from duework.kernel.operate import OPERATE
 
 NEEDS = load("duework.health", "needs")
 
@@ -154,7 +155,7 @@ def _late(
     if not late:
         return
     first = late[0]
-    rows = tx.query(JOBS.of_lane, {"lane": first.lane, "wanted": 1})
+    rows = tx.query(OPERATE.of_lane, {"lane": first.lane, "wanted": 1})
     if not rows:
         return
     job = rows[0][0]
@@ -202,10 +203,11 @@ def _are(found: Sequence[object]) -> str:
 
 def _poison(rows: Sequence[tuple[Any, ...]]) -> Iterator[Need]:
     if rows:
-        tasks = ", ".join(sorted({row[0] for row in rows})[:5])
-        text = f"{count(len(rows), BOUND)} {_are(rows)} poison, crashing whatever runs: {tasks}"
-        oldest = min(row[2] for row in rows)
-        yield Need("poison", text, len(rows), oldest, "duework failed list")
+        tasks = sorted({row[0] for row in rows})
+        names = ", ".join(tasks[:5])
+        text = f"{count(len(rows), BOUND)} {_are(rows)} poison, crashing whatever runs: {names}"
+        oldest, one = min(row[2] for row in rows), tasks[0] if len(tasks) == 1 else ""
+        yield Need("poison", text, len(rows), oldest, "duework failed list", one)
 
 
 def _unsure(tx: Tx) -> Iterator[Need]:

@@ -107,7 +107,7 @@ def settled_in(connection: Connection) -> Connection:
     """Do without prepared statements behind a pooler: the next transaction may be on another session."""
     try:
         row = connection.execute(b"select pg_backend_pid()").fetchone()
-    except BaseException:
+    except psycopg.Error:
         connection.close()
         raise
     # A pooler tells its clients a number of its own, by which they may cancel.

@@ -26,7 +26,7 @@ PAUSE = 0.001
 class Forkable(Protocol):
     """A database of this process."""
 
-    # Held by whoever writes; held by whoever opens a connection, and only after the first.
+    # Held while something is written, and while a connection is opened: taken in this order.
     busy: threading.Lock
     door: threading.Lock
 
