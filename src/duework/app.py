@@ -263,6 +263,7 @@ class App(Part):
         finally:
             worker.stop()
             await running
+            await asyncio.to_thread(worker.engine.checkpoint)
 
     @asynccontextmanager
     async def lifespan(self, _app: Any = None) -> AsyncIterator[None]:
