@@ -4,9 +4,9 @@
 select id from duework_lane where queue = :queue
 
 -- name: held_by_worker
--- In the order of its index, so that no planner thinks of walking through the table instead.
+-- In the order of its index and up to a bound, so that no planner thinks of walking through the table instead.
 select worker, count(*) from (
-    select worker from duework_job where worker is not null order by due limit 1000000) held
+    select worker from duework_job where worker is not null order by due limit 10000) held
 group by worker
 
 -- name: search

@@ -20,6 +20,7 @@ from duework.kernel.error_text import hide
 from duework.kernel.failures.retry import Backoff, Exponential
 from duework.kernel.job import Claimed, Effect, NewJob, NewSignal
 from duework.kernel.surroundings.buffer import Buffer
+from duework.kernel.surroundings.leaving import Leaving
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class Host(Protocol):
     def transaction(self, tx: Tx) -> Any: ...
 
     def flow(self, job: Claimed, buffer: Buffer) -> Any: ...
+
+    def sign(self, job: Claimed, sign: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,3 +310,9 @@ class Run(CommitVerbs[None, None]):
 def buffer_of(run: Run) -> Buffer:
     """What the engine and its shapes have of a run, and its user has not."""
     return run._buffer  # noqa: SLF001 - the one door
+
+
+def leaving_of(run: Run) -> Leaving:
+    """For shapes that send: where they say whether anything has left."""
+    host = run._host  # noqa: SLF001 - the other door
+    return Leaving(lambda sign: host.sign(run.job, sign))
