@@ -37,7 +37,7 @@ from duework.health.why import Why
 from duework.kernel import facts
 from duework.kernel.failures.failure import Failure
 from duework.kernel.failures.retry import Exponential
-from duework.kernel.outcomes import Cancel, Fail, Retry, Snooze, Throttled
+from duework.kernel.outcomes import BudgetSpent, Cancel, Fail, Retry, Snooze, Throttled
 from duework.kernel.paces.adaptive import Adaptive
 from duework.kernel.paces.pace import Rate, Tick
 from duework.kernel.paces.quota import Quota
@@ -49,6 +49,7 @@ from duework.outside import http, webhooks
 from duework.outside.oauth import OAuth, OAuthGrant
 from duework.part import Part
 from duework.shapes.batches.handle import Batch, Progress
+from duework.shapes.budgets.handle import Budget, BudgetStatus, Spend, SpendEntry
 from duework.shapes.chains.handle import Chain, ChainPage, ChainProgress, End, Next, Page
 from duework.shapes.deliveries.channels import Channel, Sending
 from duework.shapes.deliveries.handle import Delivery
@@ -73,6 +74,9 @@ __all__ = [
     "Attempt",
     "BadSignature",
     "Batch",
+    "Budget",
+    "BudgetSpent",
+    "BudgetStatus",
     "Cancel",
     "Chain",
     "ChainPage",
@@ -133,6 +137,8 @@ __all__ = [
     "Sent",
     "SharedSecret",
     "Snooze",
+    "Spend",
+    "SpendEntry",
     "Status",
     "Step",
     "StepFailed",

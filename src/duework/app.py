@@ -27,6 +27,7 @@ from duework.kernel.transaction import Block
 from duework.outside.secrets import Secrets
 from duework.part import Contents, Part
 from duework.shapes.batches.handle import Batch, Batches
+from duework.shapes.budgets.handle import Budgets
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.deliveries.operator import DeliveryOperator
 from duework.shapes.objects.handle import DurableObject, Objects
@@ -160,6 +161,9 @@ class App(Part):
     reset_pace, areset_pace = verb(Paces, Paces.reset)
 
     get_message, aget_message = verb(OutboxVerbs, OutboxVerbs.get_message)
+
+    get_budget, aget_budget = verb(Budgets, Budgets.get)
+    budgets, abudgets = verb(Budgets, Budgets.search)
 
     signal, asignal = verb(Workflows, Workflows.signal)
     get_workflow, aget_workflow = verb(Workflows, Workflows.get)

@@ -26,6 +26,7 @@ from duework.kernel.surroundings.arounds import AroundAttempt, around
 from duework.kernel.surroundings.resources import AsyncResource, Resource, declared
 from duework.kernel.tasks import Definition, check_count, check_name, policy
 from duework.people import People
+from duework.shapes.budgets.handle import declare_budget
 from duework.shapes.chains.tasks import declare_chain
 from duework.shapes.deliveries.declare import declare_delivery
 from duework.shapes.objects.handle import DurableObject, Objects
@@ -251,6 +252,7 @@ class Part:
     chain = declare_chain
     delivery = declare_delivery
     outbox = declare_outbox
+    budget = declare_budget
 
     def durable(self, of: D) -> D:
         """Register a class of durable objects, under this part's name: `@part.durable`."""

@@ -6,6 +6,8 @@ from Exception only so that a helper far below the task can raise one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from duework.durations import Duration, milliseconds
 from duework.errors import LostReply
 
@@ -30,6 +32,19 @@ class Snooze(Outcome):
     def __init__(self, after: Duration) -> None:
         self.after_ms = milliseconds(after)
         super().__init__(f"snoozed for {after}")
+
+
+class BudgetSpent(Snooze):
+    """Not enough is left of a budget: run again when its period turns, or when somebody raises it."""
+
+    def __init__(
+        self, why: str, after_ms: int = 0, waits: Callable[..., None] | None = None
+    ) -> None:
+        super().__init__(0)
+        self.after_ms = after_ms
+        self.args = (why,)
+        # Called with the transaction of the settle, and the job.
+        self.waits = waits
 
 
 class Retry(Outcome):

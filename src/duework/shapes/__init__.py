@@ -3,8 +3,19 @@
 `SHAPES` are those that every App has; `app.adopt` adds others.
 """
 
-from duework.shapes import batches, chains, deliveries, objects, outboxes, paces, schedules, steps
+from duework.shapes import (
+    batches,
+    budgets,
+    chains,
+    deliveries,
+    objects,
+    outboxes,
+    paces,
+    schedules,
+    steps,
+)
 
 SHAPES = tuple(
-    each.SHAPE for each in (batches, chains, schedules, deliveries, outboxes, paces, objects, steps)
+    each.SHAPE
+    for each in (batches, chains, schedules, deliveries, outboxes, paces, objects, steps, budgets)
 )

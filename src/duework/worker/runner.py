@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from duework.errors import Error, InvalidArguments, TaskNotFound
 from duework.kernel.error_text import decided, describe
 from duework.kernel.job import KEEP, Claimed, Effect, Ending, PaceReport
 from duework.kernel.outcomes import (
+    BudgetSpent,
     Cancel,
     Fail,
     FailedPart,
@@ -154,6 +156,8 @@ class Runner:
         match outcome:
             case Snooze() | Throttled():
                 throttled = isinstance(outcome, Throttled)
+                if isinstance(outcome, BudgetSpent) and outcome.waits is not None:
+                    effects = (*effects, partial(outcome.waits, job=job.id))
                 return self._ending(
                     job,
                     "snooze",

@@ -1,0 +1,83 @@
+-- The statements of budgets. Ledger rows are locked before budgets, by id, and budgets by name.
+
+-- name: bring_up
+-- The row as it is now: a new period begins with nothing spent, and none begins again: clocks differ.
+insert into duework_budget (name, declared, most, per, tz, period, turn, spent, reserved)
+values (:name, :limit, :limit, :per, :tz, :period, :turn, 0, 0)
+on conflict (name) do update
+set most = case when duework_budget.declared <> excluded.declared then excluded.declared
+                else duework_budget.most end,
+    declared = excluded.declared, per = excluded.per, tz = excluded.tz,
+    spent = case when excluded.period > duework_budget.period then 0 else duework_budget.spent end,
+    reserved = case when excluded.period > duework_budget.period then 0 else duework_budget.reserved end,
+    turn = case when excluded.period > duework_budget.period then excluded.turn
+                else duework_budget.turn end,
+    period = case when excluded.period > duework_budget.period then excluded.period
+                  else duework_budget.period end
+returning period, turn, most, spent, reserved
+
+-- name: take
+update duework_budget
+set reserved = reserved + :amount
+where name = :name and spent + reserved + :amount <= most
+returning name
+
+-- name: enter
+insert into duework_spend (id, budget, period, amount, state, note, at, until)
+values (:id, :budget, :period, :amount, 'reserved', :note, :at, :until)
+
+-- name: entries
+select id, budget, period, amount, state from duework_spend
+where id in (select value from json_each(:ids))
+order by id
+/*+ for update */
+
+-- name: end_entry
+update duework_spend set amount = :amount, state = :state, ended = :now where id = :id
+
+-- name: add_up
+-- What counts in a period that is over changes its ledger only.
+update duework_budget
+set spent = spent + :spent, reserved = reserved + :reserved
+where name = :name and period = :period
+
+-- name: left_open
+select id from duework_spend
+where state = 'reserved' and until <= :now
+order by until
+limit :wanted
+
+-- name: lock
+select period, turn, most, spent, reserved from duework_budget where name = :name
+/*+ for update */
+
+-- name: raise_to
+update duework_budget set most = :limit where name = :name
+returning period
+
+-- name: wait
+insert into duework_budget_waiter (budget, job, period) values (:name, :job, :period)
+on conflict (budget, job) do update set period = excluded.period
+
+-- name: waiters
+delete from duework_budget_waiter where budget = :name
+returning job, period
+
+-- name: listed
+select name, declared, most, per, tz, period, turn, spent, reserved
+from duework_budget
+where name >= :from
+order by name
+limit :wanted
+
+-- name: ledger
+select id, budget, period, amount, state, note, at, ended
+from duework_spend
+where budget = :name and id < :before
+order by id desc
+limit :wanted
+
+-- name: drop_entries
+delete from duework_spend
+where id in (select id from duework_spend where at <= :until and state <> 'reserved' order by at limit :wanted)
+returning id

@@ -1,0 +1,209 @@
+"""Budgets: nothing beyond the limit is reserved, the ledger adds up, and who waits goes on when it may."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+
+import pytest
+
+from duework import App, BudgetSpent, NotFound, Run, UsageError
+from duework.shapes.budgets.periods import millionths, period, shown
+from duework.testing import Harness
+
+
+def sound(h: Harness) -> None:
+    assert [each for each in h.app.admin.verify() if each.violations] == []
+
+
+def ms(text: str) -> int:
+    from datetime import datetime
+
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def test_what_was_reserved_is_settled_or_released_and_the_ledger_says_so(harness: Harness) -> None:
+    llm = harness.app.budget("llm", limit=1, per="day")
+    with llm.reserve("0.4", note="summary") as spend:
+        assert llm.status().reserved == Decimal("0.4")
+        spend.settle(0.25)
+    with llm.reserve(0.5) as spend:
+        spend.release()
+    with llm.reserve(0.1):
+        pass
+
+    found = llm.status()
+    assert (found.spent, found.reserved, found.left) == (Decimal("0.35"), 0, Decimal("0.65"))
+    ledger = [(each.state, each.amount, each.note) for each in found.ledger()]
+    assert ledger == [
+        ("settled", Decimal("0.1"), ""),
+        ("released", 0, ""),
+        ("settled", Decimal("0.25"), "summary"),
+    ]
+    sound(harness)
+
+
+def test_a_block_that_raises_has_spent_what_it_reserved(harness: Harness) -> None:
+    llm = harness.app.budget("llm", limit=1)
+    with pytest.raises(ValueError, match="lost"), llm.reserve(0.5):
+        raise ValueError("lost")
+    assert llm.status().spent == Decimal("0.5")
+    with pytest.raises(BudgetSpent, match=r"has 0.50 left this day, and 0.60 is wanted"):
+        llm.reserve(0.6).__enter__()
+    assert llm.status().spent == Decimal("0.5")
+    sound(harness)
+
+
+def test_async_code_reserves_with_async_with(harness: Harness) -> None:
+    llm = harness.app.budget("llm", limit=1)
+
+    async def work() -> None:
+        async with llm.reserve(0.5) as spend:
+            spend.settle(0.2)
+
+    asyncio.run(work())
+    assert llm.status().spent == Decimal("0.2")
+
+
+def test_a_task_that_finds_nothing_left_waits_for_the_turn_and_counts_no_failure(
+    harness: Harness,
+) -> None:
+    h = harness
+    llm = h.app.budget("llm", limit=1, per="day")
+    times: list[int] = []
+
+    @h.app.task
+    async def ask(run: Run) -> int:
+        async with llm.reserve(0.6):
+            times.append(run.now)
+        return run.attempt
+
+    jobs = [ask.enqueue() for _ in range(3)]
+    begun = h.now
+    h.advance("3d")
+
+    assert [h.app.job(job.id).result for job in jobs] == [1, 1, 1]
+    turns = [period(at, "day", "UTC")[0] for at in times]
+    assert len(set(turns)) == 3
+    assert times[1] == period(begun, "day", "UTC")[1]
+    sound(h)
+
+
+def test_raising_it_lets_those_go_on_who_wait(harness: Harness) -> None:
+    h = harness
+    llm = h.app.budget("llm", limit=1, per="month")
+
+    @h.app.task
+    async def ask() -> str:
+        async with llm.reserve(0.6):
+            return "asked"
+
+    jobs = [ask.enqueue() for _ in range(3)]
+    h.drain()
+    assert sorted(h.app.job(job.id).phase for job in jobs) == ["done", "waiting", "waiting"]
+    h.app.get_budget("llm").raise_to(2)
+    h.drain()
+
+    assert [h.app.job(job.id).phase for job in jobs] == ["done", "done", "done"]
+    assert llm.status().limit == 2
+    sound(h)
+
+
+def test_what_the_code_says_anew_replaces_what_was_raised(harness: Harness, emptied: str) -> None:
+    llm = harness.app.budget("llm", limit=1)
+    llm.raise_to(3)
+    assert llm.status().limit == 3
+    other = App(emptied, clock=harness.app.wiring.bound.clock)
+    assert other.budget("llm", limit=2).status().limit == 2
+    other.close()
+
+
+def test_a_reservation_whose_process_died_is_settled_as_it_is(harness: Harness) -> None:
+    h = harness
+    llm = h.app.budget("llm", limit=1)
+    spend = llm.reserve(0.5, hold="10m")
+    spend.__enter__()
+    h.advance("5m")
+    llm.prune()
+    assert llm.status().reserved == Decimal("0.5")
+    h.advance("6m")
+    llm.prune()
+    found = llm.status()
+    assert (found.reserved, found.spent) == (0, Decimal("0.5"))
+    assert found.ledger()[0].state == "assumed"
+    sound(h)
+    # It was only slow.
+    spend.settle(0.1)
+    spend.__exit__(None, None, None)
+    assert llm.status().spent == Decimal("0.1")
+    sound(h)
+
+
+def test_what_is_settled_after_the_turn_counts_in_its_own_period(harness: Harness) -> None:
+    h = harness
+    llm = h.app.budget("llm", limit=1, per="minute")
+    with llm.reserve(1) as spend:
+        h.advance("1m")
+        with llm.reserve(0.3):
+            pass
+        spend.settle(0.9)
+    assert llm.status().spent == Decimal("0.3")
+    sound(h)
+    h.advance("1m")
+    assert llm.status().spent == 0
+    assert h.app.get_budget("llm").left == 1
+
+
+def test_a_clock_that_is_behind_begins_no_period_again(harness: Harness, emptied: str) -> None:
+    from duework.clock import VirtualClock
+
+    h = harness
+    llm = h.app.budget("llm", limit=1, per="minute")
+    with llm.reserve(1):
+        pass
+    behind = App(emptied, clock=VirtualClock(h.now - 60_000))
+    with pytest.raises(BudgetSpent):
+        behind.budget("llm", limit=1, per="minute").reserve(1).__enter__()
+    behind.close()
+    sound(h)
+
+
+def test_periods_are_those_of_the_time_zone() -> None:
+    at = ms("2026-03-29T12:30:15+01:00")
+    assert period(at, "day", "Europe/London") == (
+        ms("2026-03-29T00:00:00+00:00"),
+        ms("2026-03-30T00:00:00+01:00"),
+    )
+    assert period(at, "month", "UTC") == (
+        ms("2026-03-01T00:00:00+00:00"),
+        ms("2026-04-01T00:00:00+00:00"),
+    )
+    assert period(at, "minute", "UTC")[1] - period(at, "minute", "UTC")[0] == 60_000
+    assert period(at, "hour", "Asia/Kolkata")[0] == ms("2026-03-29T16:30:00+05:00")
+
+
+def test_amounts_are_whole_millionths() -> None:
+    assert [millionths(each) for each in (0.1, "0.000001", Decimal("2.5"), 3)] == [
+        100_000,
+        1,
+        2_500_000,
+        3_000_000,
+    ]
+    assert [shown(each) for each in (1, 100_000, 2_500_000)] == ["0.000001", "0.10", "2.50"]
+    for bad in (-1, "much", float("nan"), True):
+        with pytest.raises(UsageError):
+            millionths(bad)
+
+
+def test_what_is_mistaken_is_said(harness: Harness) -> None:
+    app = harness.app
+    with pytest.raises(UsageError, match="per="):
+        app.budget("llm", limit=1, per="week")
+    with pytest.raises(UsageError, match="time zone"):
+        app.budget("llm", limit=1, tz="Mars")
+    app.budget("llm", limit=1)
+    app.budget("llm", limit=1)
+    with pytest.raises(UsageError, match="two budgets"):
+        app.budget("llm", limit=2)
+    with pytest.raises(NotFound):
+        app.get_budget("none")
