@@ -16,6 +16,7 @@ from tests.support.docs import EXAMPLES, ROOT, environment, run
 # What each of them must have printed.
 SHOWN = {
     "batches": "nightly: 196 done, 4 failed",
+    "budgets": "0.09 spent, 5 rows in the ledger",
     "chain": "in all: {'fetched': 2500, 'missing': 0}",
     "deliveries": "1 e-mail in the provider's books",
     "demo": "0 lost.",
@@ -30,6 +31,7 @@ SHOWN = {
     "seats": "seats: {'12B': 'ada'}",
     "serial": "['cid:1', 'cid:2', 'cid:3', 'cid:4', 'cid:5']",
     "starlette_app": "cat.thumb.png",
+    "steps": "3. approved:7 (wait): done",
     "testing_example": "never lost, never twice",
     "transactional": "[(7, 12, 12)]",
     "with_django": "orders: [(7, 12)]",
