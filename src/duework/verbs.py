@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duework.averbs import averb
@@ -15,6 +16,17 @@ from duework.kernel.error_text import redact
 from duework.kernel.job import OWN_QUEUE
 from duework.kernel.lanes import JOBS
 from duework.kernel.tasks import Registry
+
+# How many rows a search looks at before it says how far it got.
+LOOK = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJobs:
+    """A page of a search, newest first; `before` is where it goes on, None at the end."""
+
+    jobs: list[Job[Any]]
+    before: int | None
 
 
 class Verbs(Watching):
@@ -54,8 +66,28 @@ class Verbs(Watching):
         """
         wanted = jobs.Filter(phase, task, queue, key, before, limit, own)
         with self.engine.database.reading() as tx:
-            rows = jobs.search(tx, wanted, now=self.now())
+            rows = jobs.search(tx, wanted, now=self.now()).rows
         return [self._view(row) for row in rows]
+
+    def search_jobs(
+        self,
+        *,
+        phase: str = "",
+        task: str = "",
+        queue: str = "",
+        key: str = "",
+        before: int = 2**62,
+        limit: int = 50,
+        own: bool = False,
+    ) -> FoundJobs:
+        """The same among the next 20,000 rows only, however many there are: as far as it got.
+
+        A page may hold few jobs, or none, and not be the last: go on with `before=` of what it returns.
+        """
+        wanted = jobs.Filter(phase, task, queue, key, before, limit, own)
+        with self.engine.database.reading() as tx:
+            found = jobs.search(tx, wanted, now=self.now(), most=LOOK)
+        return FoundJobs([self._view(row) for row in found.rows], found.before)
 
     def jobs_by_id(self, identifiers: Sequence[int]) -> list[Job[Any]]:
         """Those of these jobs that are there, newest first."""
@@ -125,6 +157,7 @@ class Verbs(Watching):
 
     ajob = averb(job)
     ajobs = averb(jobs)
+    asearch_jobs = averb(search_jobs)
     aattempts = averb(attempts)
     acancel = averb(cancel)
     arevive = averb(revive)

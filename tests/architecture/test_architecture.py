@@ -27,7 +27,7 @@ SQL = sorted(SRC.rglob("*.sql"))
 GROUND = "errors clock ids durations codec"
 DB = f"{GROUND} db db/writer"
 KERNEL = f"{DB} kernel kernel/paces kernel/batches kernel/surroundings kernel/minutes"
-PUBLIC = "averbs changes handles task config face people part verbs admin app"
+PUBLIC = "averbs changes handles task config face people part verbs admin app byname"
 MAY_IMPORT = {
     "errors": "",
     "clock": "",
@@ -64,12 +64,15 @@ MAY_IMPORT = {
     "verbs": f"averbs changes handles {KERNEL}",
     "admin": f"averbs handles {KERNEL} health shapes shapes/*",
     "app": f"{PUBLIC} {KERNEL} worker worker/isolation health observe shapes shapes/* outside",
+    "byname": "errors codec kernel task shapes/*",
     "__init__": f"{PUBLIC} {KERNEL} worker health shapes shapes/* outside",
     "observe": KERNEL,
     "testing": f"__init__ {PUBLIC} {KERNEL} worker shapes shapes/* outside",
     "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web cli/shapes",
     "cli/shapes": f"__init__ {PUBLIC} {KERNEL} observe cli",
-    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts web/live",
+    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts web/live web/api",
+    "web/api": f"__init__ {PUBLIC} {KERNEL} health web web/parts web/api/shapes",
+    "web/api/shapes": f"__init__ {PUBLIC} {KERNEL} shapes shapes/* web/api",
     "web/parts": f"__init__ {PUBLIC} {KERNEL} web",
     "web/live": f"__init__ {PUBLIC} {KERNEL} web web/parts",
     "__main__": "cli",
@@ -126,6 +129,7 @@ BORDERS = {
     "shapes/schedules/handle.py": 1,  # a check of the user's
     "shapes/deliveries/channels.py": 2,  # a sender, in the event loop and in a thread
     "shapes/outboxes/runner.py": 4,  # submit and poll, in the event loop and in a thread
+    "web/api/door.py": 3,  # whatever it is, a program gets an answer
     "web/parts/actions.py": 1,  # the outcome is written, raised again
     "web/parts/routes.py": 1,  # a handler of a part: answered, and in the log
     "web/parts/table.py": 1,  # a page of a part: the same
@@ -140,6 +144,7 @@ IMPORTS_BY_NAME = {
     "worker/isolation/preload.py",
     "cli/base.py",
     "cli/shapes/__init__.py",
+    "web/api/shapes/__init__.py",
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -46,6 +46,8 @@ from duework.kernel.settle import (
 CHUNK = 1000
 # How many new jobs one statement writes, and about how many bytes of payloads.
 PART_ROWS = 10_000
+# Phases of jobs that a worker has: few, with an index of their own.
+HELD = frozenset({"running", "expired"})
 PART_BYTES = 4_000_000
 
 
@@ -304,24 +306,51 @@ class Filter:
     own: bool = False
 
 
-def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
-    """One page of jobs, newest first; go on with `before` set to the last id."""
+class Found(NamedTuple):
+    """Rows of jobs, and the `before` with which a search goes on; None where it has seen everything."""
+
+    rows: list[tuple[Any, ...]]
+    before: int | None
+
+
+def search(tx: Tx, wanted: Filter, *, now: int, most: int | None = None) -> Found:
+    """One page of jobs, newest first; with `most`, of the next so many rows whatever they are.
+
+    A filter that few jobs fit would else walk through the whole table.
+    """
+    floor = 0 if most is None else _floor(tx, wanted, most)
+    limit = min(wanted.limit, CHUNK)
+    ids = _searched(tx, wanted, limit=limit, floor=floor, now=now)
+    before = ids[-1] if ids and len(ids) == limit else floor or None
+    return Found(tx.query(JOBS.jobs, {"ids": ids}), before)
+
+
+def _floor(tx: Tx, wanted: Filter, most: int) -> int:
+    """The lowest id that a look reaches; 0 if it reaches the end."""
+    if wanted.phase in HELD:
+        return 0
+    statement = JOBS.floor_failed if wanted.phase == "failed" else JOBS.floor
+    rows = tx.query(statement, {"before": wanted.before, "skipped": most - 1})
+    return rows[0][0] if rows else 0
+
+
+def _searched(tx: Tx, wanted: Filter, *, limit: int, floor: int, now: int) -> list[int]:
     values: dict[str, Any] = {
         "before": wanted.before,
         "task": wanted.task,
         "queue": wanted.queue,
         "key": wanted.key,
-        "wanted": min(wanted.limit, CHUNK),
+        "wanted": limit,
     }
     own = wanted.own or bool(wanted.task or wanted.queue or wanted.key)
     more = {"phase": wanted.phase, "now": now, "own": int(own), "own_queue": OWN_QUEUE}
     if wanted.phase == "failed":
-        found = tx.query(JOBS.search_failed, values)
-    elif wanted.phase in {"running", "expired"}:
+        found = tx.query(JOBS.search_failed, {**values, "floor": floor})
+    elif wanted.phase in HELD:
         found = tx.query(JOBS.search_held, {**values, **more})
     else:
-        found = tx.query(JOBS.search, {**values, **more})
-    return tx.query(JOBS.jobs, {"ids": [row[0] for row in found]})
+        found = tx.query(JOBS.search, {**values, **more, "floor": floor})
+    return [row[0] for row in found]
 
 
 def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: Reaction) -> int:

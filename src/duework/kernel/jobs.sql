@@ -27,7 +27,7 @@
 --   cancel    what waits ends by `rewrite`; what runs gets `ask_cancel`, and its worker reads `to_cancel`
 --   revive    `rewrite`: open again, due now.  purge, prune: `over`, `delete_jobs`, `delete_attempts`, `delete_once`
 --   pause     `pause`, `pause_lanes` and back: `resume`, `resume_lanes`
---   search    `jobs`, `search`, `search_failed`, `search_held`.  status: `summary`, `count_failed`, `count_kept`
+--   search    `floor`, `jobs`, `search`, `search_failed`, `search_held`.  status: `summary`, `count_failed`, `count_kept`
 -- A statement that runs once per row is given many rows at a time (`Tx.bulk`). What has nothing but a comment is
 -- not run on SQLite, and has its text in jobs.postgres.sql.
 
@@ -435,12 +435,20 @@ join duework_lane l on l.id = j.lane
 where j.id in (select value from json_each(:ids))
 order by j.id desc
 
+-- name: floor
+-- How far down a look for jobs goes: the last of so many rows; none if there are fewer.
+select id from duework_job where id < :before order by id desc limit 1 offset :skipped
+
+-- name: floor_failed
+-- The same among those that failed.
+select id from duework_job where state = 'failed' and id < :before order by id desc limit 1 offset :skipped
+
 -- name: search
--- One page, newest first. The phase is derived here and nowhere else in SQL.
+-- One page, newest first, of ids from :floor on. The phase is derived here and nowhere else in SQL.
 select j.id
 from duework_job j
 join duework_lane l on l.id = j.lane
-where j.id < :before
+where j.id < :before and j.id >= :floor
   and (:task = '' or j.task = :task)
   and (:queue = '' or l.queue = :queue)
   and (:key = '' or j.key = :key)
@@ -459,7 +467,7 @@ limit :wanted
 select j.id
 from duework_job j
 join duework_lane l on l.id = j.lane
-where j.state = 'failed' and j.id < :before
+where j.state = 'failed' and j.id < :before and j.id >= :floor
   and (:task = '' or j.task = :task)
   and (:queue = '' or l.queue = :queue)
   and (:key = '' or j.key = :key)

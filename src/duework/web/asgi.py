@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Mount
 
 from duework.errors import UsageError
 from duework.web import acts, metrics, overview, pages
+from duework.web.api.door import api_routes
 from duework.web.live.route import PATH, live_route
 from duework.web.parts.table import part_routes
 from duework.web.rendering import renderer
@@ -52,7 +53,7 @@ def make(app: App, prefix: str = "", public_names: Iterable[str] = ()) -> Shield
     parts = part_routes(app, route, [PATH, *(path for path, *_ in TABLE)])
     live = live_route(app, [*own[:-1], *parts], render)
     # The last of ours answers to whatever is left.
-    routes: list[BaseRoute] = [live, *own[:-1], *parts, own[-1]]
+    routes: list[BaseRoute] = [live, *own[:-1], *api_routes(app), *parts, own[-1]]
     if prefix:
         routes = [Mount(prefix, routes=routes)]
     return Shield(Starlette(routes=routes), public_names)
