@@ -51,7 +51,7 @@ def api_routes(app: App) -> list[Route]:
     described = Route(f"{BASE}/openapi.json", _described(app, table), methods=["GET"])
     described.needs = "read"  # type: ignore[attr-defined]
     described.part_route = None  # type: ignore[attr-defined]
-    other = _Other(app, [*made, described])
+    other = _Elsewhere(app, [*made, described])
     rest = [Route(path, other, name=f"other {path}") for path in (BASE, f"{BASE}/{{rest:path}}")]
     for each in rest:
         each.needs = None  # type: ignore[attr-defined]
@@ -178,7 +178,7 @@ def _described(app: App, table: list[Operation]) -> Callable[[Request], Awaitabl
     return describe
 
 
-class _Other:
+class _Elsewhere:
     """What is asked in another way, or is not there: for those who may look."""
 
     def __init__(self, app: App, routes: list[Route]) -> None:

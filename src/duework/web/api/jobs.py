@@ -33,6 +33,7 @@ from duework.web.api.operation import (
     text_of,
 )
 from duework.web.api.types import (
+    Acted,
     AttemptLine,
     Because,
     Enqueue,
@@ -42,7 +43,6 @@ from duework.web.api.types import (
     Listed,
     Made,
     Nothing,
-    Outcome,
     Reasons,
     TaskName,
 )
@@ -213,7 +213,7 @@ def _reasons(why: Why) -> Reasons:
 # --- acting
 
 
-def cancel(ask: Ask) -> Outcome:
+def cancel(ask: Ask) -> Acted:
     """End a job; one that runs is told to stop by its worker, one that has ended stays so."""
     identifier, engine = ask.id(), ask.app.engine
     words = redact(ask.body.why) or f"cancelled by {ask.who.name}"
@@ -223,16 +223,16 @@ def cancel(ask: Ask) -> Outcome:
         f"job {identifier}",
         lambda tx: engine.cancel(tx, [(identifier, words)])[0],
     )
-    return Outcome(str(identifier), outcome)
+    return Acted(str(identifier), outcome)
 
 
-def retry(ask: Ask) -> Outcome:
+def retry(ask: Ask) -> Acted:
     """Open a settled job again, due at once; one that is open stays as it is."""
     identifier, engine = ask.id(), ask.app.engine
     outcome = audited(
         ask, "retry", f"job {identifier}", lambda tx: engine.revive(tx, [identifier])[0]
     )
-    return Outcome(str(identifier), outcome)
+    return Acted(str(identifier), outcome)
 
 
 OPERATIONS = (
@@ -244,6 +244,6 @@ OPERATIONS = (
     reads("/jobs/{id}", job, JobDetail),
     reads("/jobs/{id}/why", why, Reasons),
     reads("/jobs/{id}/attempts", attempts, Listed[AttemptLine]),
-    acts("/jobs/{id}/cancel", cancel, Outcome, Because),
-    acts("/jobs/{id}/retry", retry, Outcome, Nothing),
+    acts("/jobs/{id}/cancel", cancel, Acted, Because),
+    acts("/jobs/{id}/retry", retry, Acted, Nothing),
 )

@@ -21,20 +21,16 @@ from duework.web.api.operation import (
     reads,
     text_of,
 )
-from duework.web.api.types import (
+from duework.web.api.shape_types import (
     BatchDetail,
     BatchLine,
     BatchQuery,
-    Because,
     Count,
-    JobLine,
-    Listed,
-    Made,
     MembersQuery,
-    Nothing,
     ProgressDetail,
     StartBatch,
 )
+from duework.web.api.types import Because, JobLine, Listed, Made, Nothing
 
 
 def start(ask: Ask) -> Answer:

@@ -17,18 +17,8 @@ from duework.web.api.operation import (
     place_of,
     reads,
 )
-from duework.web.api.types import (
-    Because,
-    ChainLine,
-    ChainQuery,
-    Listed,
-    Made,
-    Nothing,
-    Outcome,
-    PageLine,
-    PageQuery,
-    StartChain,
-)
+from duework.web.api.shape_types import ChainLine, ChainQuery, PageLine, StartChain
+from duework.web.api.types import Acted, Because, Listed, Made, Nothing, PageQuery
 
 
 def start(ask: Ask) -> Answer:
@@ -89,12 +79,12 @@ def pages(ask: Ask) -> Listed[PageLine]:
     return Listed(lines, more)
 
 
-def cancel(ask: Ask) -> Outcome:
+def cancel(ask: Ask) -> Acted:
     """End a chain between two pages."""
     found = ask.app.get_chain(ask.id())
     words = ask.body.why or f"cancelled by {ask.who.name}"
     outcome = noted(ask, "cancel", f"chain {found.id}", lambda: found.cancel(words))
-    return Outcome(str(found.id), outcome)
+    return Acted(str(found.id), outcome)
 
 
 def resume(ask: Ask) -> ChainLine:
@@ -114,7 +104,7 @@ OPERATIONS = (
     Operation("POST", "/chains", "operate", start, Made, body=StartChain, statuses=(201, 200)),
     reads("/chains/{id}", chain, ChainLine),
     reads("/chains/{id}/pages", pages, Listed[PageLine], PageQuery),
-    acts("/chains/{id}/cancel", cancel, Outcome, Because),
+    acts("/chains/{id}/cancel", cancel, Acted, Because),
     acts("/chains/{id}/resume", resume, ChainLine, Nothing),
     acts("/chains/{id}/retry", retry, ChainLine, Nothing),
 )

@@ -14,7 +14,8 @@ from duework.web.api.operation import (
     place_of,
     reads,
 )
-from duework.web.api.types import Because, ChannelLine, Listed, Nothing, PageQuery
+from duework.web.api.shape_types import ChannelLine
+from duework.web.api.types import Because, Listed, Nothing, PageQuery
 
 
 def unsure(ask: Ask) -> Listed[ChannelLine]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from duework.shapes.objects.proxy import ObjectInfo
 from duework.web.api.operation import Ask, cursor_of, place_of, reads
-from duework.web.api.types import Listed, ObjectLine, ObjectQuery
+from duework.web.api.shape_types import ObjectLine, ObjectQuery
+from duework.web.api.types import Listed
 
 
 def objects(ask: Ask) -> Listed[ObjectLine]:

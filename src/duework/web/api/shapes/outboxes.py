@@ -19,17 +19,8 @@ from duework.web.api.operation import (
     place_of,
     reads,
 )
-from duework.web.api.types import (
-    Because,
-    Listed,
-    Made,
-    MessageLine,
-    MessageQuery,
-    NewOutboxMessage,
-    Nothing,
-    OutboxLine,
-    Outcome,
-)
+from duework.web.api.shape_types import MessageLine, MessageQuery, NewOutboxMessage, OutboxLine
+from duework.web.api.types import Acted, Because, Listed, Made, Nothing
 
 
 def outboxes(ask: Ask) -> Listed[OutboxLine]:
@@ -93,7 +84,7 @@ def give_up(ask: Ask) -> MessageLine:
     return _on(ask, "give up", lambda each: ask.app.outboxes.give_up(each, words))
 
 
-def cancel(ask: Ask) -> Outcome:
+def cancel(ask: Ask) -> Acted:
     """End a queued message; a conflict if the other side has it already."""
     identifier = ask.id()
     words = ask.body.why or f"cancelled by {ask.who.name}"
@@ -101,7 +92,7 @@ def cancel(ask: Ask) -> Outcome:
     def act() -> str:
         return ask.app.outboxes.cancel(identifier, words)
 
-    return Outcome(str(identifier), noted(ask, "cancel", f"message {identifier}", act))
+    return Acted(str(identifier), noted(ask, "cancel", f"message {identifier}", act))
 
 
 def _on(ask: Ask, what: str, act: Callable[[int], OutboxMessage]) -> MessageLine:
@@ -126,5 +117,5 @@ OPERATIONS = (
     acts("/messages/{id}/retry", retry, MessageLine, Nothing),
     acts("/messages/{id}/sent", call_sent, MessageLine, Nothing),
     acts("/messages/{id}/give-up", give_up, MessageLine, Because),
-    acts("/messages/{id}/cancel", cancel, Outcome, Because),
+    acts("/messages/{id}/cancel", cancel, Acted, Because),
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from duework.shapes.paces.handle import PaceStatus
 from duework.web.api.operation import Ask, acts, noted, reads
-from duework.web.api.types import BlockPace, Listed, Nothing, PaceLine, PaceQuery
+from duework.web.api.shape_types import BlockPace, PaceLine, PaceQuery
+from duework.web.api.types import Listed, Nothing
 
 
 def paces(ask: Ask) -> Listed[PaceLine]:

@@ -21,17 +21,14 @@ from duework.web.api.operation import (
     reads,
     text_of,
 )
-from duework.web.api.types import (
+from duework.web.api.shape_types import (
     ChangeSchedule,
-    Listed,
-    Made,
     NewSchedule,
-    Nothing,
-    Outcome,
     Postpone,
     ScheduleLine,
     ScheduleQuery,
 )
+from duework.web.api.types import Acted, Listed, Made, Nothing
 
 UPCOMING = 5
 
@@ -117,11 +114,11 @@ def fire(ask: Ask) -> Answer:
     return Answer(Made(str(job.id), existed=False), 201, f"{BASE}/jobs/{job.id}")
 
 
-def delete(ask: Ask) -> Outcome:
+def delete(ask: Ask) -> Acted:
     """Fire no more, and forget it."""
     seen = ask.app.find_schedule(ask.path["key"])
     noted(ask, "delete", f"schedule {seen.key}", seen.delete)
-    return Outcome(seen.key, "deleted")
+    return Acted(seen.key, "deleted")
 
 
 def _on(ask: Ask, what: str, act: Callable[[Schedule], Schedule]) -> ScheduleLine:
@@ -140,5 +137,5 @@ OPERATIONS = (
     reads(_ONE, schedule, ScheduleLine),
     Operation("PUT", _ONE, "operate", put, ScheduleLine, body=NewSchedule),
     Operation("PATCH", _ONE, "operate", change, ScheduleLine, body=ChangeSchedule),
-    Operation("DELETE", _ONE, "operate", delete, Outcome),
+    Operation("DELETE", _ONE, "operate", delete, Acted),
 )
