@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from duework.codec import ArgumentCodec
 from duework.errors import InvalidArguments, TaskNotFound, UsageError
 from duework.kernel.engine import OWN_TASKS
@@ -63,11 +61,17 @@ def call_of(codec: ArgumentCodec, given: Given) -> tuple[list[Any], dict[str, An
                 f"{codec.name} takes {len(codec.names)} arguments, not {len(given)}"
             )
         given = dict(zip(codec.names, given, strict=False))
-    try:
-        text = msgspec.json.encode(given).decode()
-    except (UnicodeError, RecursionError) as error:
-        raise InvalidArguments(f"the arguments cannot be stored as JSON: {error}") from None
-    return codec.decode(text)
+    return codec.call(given)
+
+
+def args_of(codec: ArgumentCodec, given: Given) -> tuple[Any, ...]:
+    """The same for what takes arguments by place alone."""
+    args, kwargs = call_of(codec, given)
+    if kwargs:
+        args, kwargs = codec.decode(codec.encode(args, kwargs))
+    if kwargs:
+        raise InvalidArguments(f"{codec.name} takes arguments by name: enqueue its jobs one by one")
+    return tuple(args) if isinstance(given, Mapping) else tuple(args)[: len(given)]
 
 
 def _inner(app: App) -> Iterator[str]:

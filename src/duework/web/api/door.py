@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -38,10 +39,25 @@ KEY = "idempotency-key"
 LONGEST_KEY = 500
 
 
+class _Any(Convertor[str]):
+    """A parameter with slashes in it, and also with line ends, which `path` does not match."""
+
+    regex = "(?s:.+)"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("any", _Any())
+
+
 def operations() -> list[Operation]:
     """The whole table; an address that is written out goes before one with parameters."""
     found = [*jobs.OPERATIONS, *state.OPERATIONS, *shapes.operations()]
-    return sorted(found, key=lambda each: (each.path.count(":path"), each.path.count("{")))
+    return sorted(found, key=lambda each: (each.path.count(":any"), each.path.count("{")))
 
 
 def api_routes(app: App) -> list[Route]:
@@ -52,7 +68,10 @@ def api_routes(app: App) -> list[Route]:
     described.needs = "read"  # type: ignore[attr-defined]
     described.part_route = None  # type: ignore[attr-defined]
     other = _Elsewhere(app, [*made, described])
-    rest = [Route(path, other, name=f"other {path}") for path in (BASE, f"{BASE}/{{rest:path}}")]
+    rest = [
+        Route(path, other, name=f"other {path}")
+        for path in (BASE, f"{BASE}/", f"{BASE}/{{rest:any}}")
+    ]
     for each in rest:
         each.needs = None  # type: ignore[attr-defined]
     return [described, *made, *rest]

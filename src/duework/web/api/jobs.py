@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,9 +12,9 @@ from duework.errors import UsageError
 from duework.handles import Job
 from duework.health.why import Why
 from duework.kernel.error_text import redact
-from duework.kernel.job import NewJob
-from duework.kernel.lanes import JOBS
+from duework.kernel.job import Enqueued, NewJob
 from duework.kernel.settle import lock_jobs
+from duework.web.api.once import once
 from duework.web.api.operation import (
     BASE,
     FIRST_ID,
@@ -49,8 +48,6 @@ from duework.web.api.types import (
 
 # How long an Idempotency-Key is remembered, unless the body says so.
 REMEMBERED_MS = 24 * 3_600_000
-# Under this name the numbers of bodies are remembered; no task can be called so.
-_REQUESTS = "http request"
 
 
 def tasks(ask: Ask) -> Listed[TaskName]:
@@ -72,10 +69,11 @@ def enqueue(ask: Ask) -> Answer:
     args, kwargs = call_of(task.definition.arguments, wanted.arguments)
     new = task.using(**_options(ask, wanted))._new_job(args, kwargs, ask.app.now())  # noqa: SLF001
     engine = ask.app.engine
-    if ask.key is None:
-        made = engine.writer.call(engine.enqueue_alone, [new])[0]
-    else:
-        made = engine.writer.call(_enqueue_once(ask), [_Request(new, ask.key, ask.digest)])[0]
+    made = (
+        engine.writer.call(engine.enqueue_alone, [new])[0]
+        if ask.key is None
+        else _made_once(ask, new)
+    )
     status = 200 if made.existed else 201
     return Answer(Made(str(made.id), made.existed), status, f"{BASE}/jobs/{made.id}")
 
@@ -91,36 +89,21 @@ def _options(ask: Ask, wanted: Enqueue) -> dict[str, Any]:
     return options
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    new: NewJob
-    key: str
-    digest: int
+def _made_once(ask: Ask, new: NewJob) -> Enqueued:
+    """The job of a request with a key."""
+    engine, until = ask.app.engine, new.once_until
+    assert until is not None
 
+    def make(tx: Tx, is_first: bool) -> Enqueued:  # noqa: FBT001 - as `once` says
+        made = engine.enqueue(tx, [new])[0]
+        if is_first and made.existed:
+            # Somebody else has a job with this key, which no request has made.
+            found = lock_jobs(tx, [made.id]).get(made.id)
+            if found is None or found.payload != new.payload:
+                raise KeyReused(f"job {made.id} has the key {ask.key!r} and other arguments")
+        return made
 
-def _enqueue_once(ask: Ask) -> Any:
-    """A verb: the key remembers the body's number beside the job, for as long as the job's once."""
-    engine = ask.app.engine
-
-    def verb(tx: Tx, requests: list[_Request]) -> list[Any]:
-        return [_made_once(tx, each, engine) for each in requests]
-
-    return verb
-
-
-def _made_once(tx: Tx, request: _Request, engine: Any) -> Any:
-    name = {"task": _REQUESTS, "key": request.key}
-    values = {**name, "job": request.digest, "until": request.new.once_until}
-    is_first = bool(tx.query(JOBS.once, {**values, "now": engine.clock.now()}))
-    if not is_first and tx.query(JOBS.once_job, name)[0][0] != request.digest:
-        raise KeyReused(f"the Idempotency-Key {request.key!r} was used for another body")
-    made = engine.enqueue(tx, [request.new])[0]
-    if is_first and made.existed:
-        # Somebody else has a job with this key, which no request has made.
-        found = lock_jobs(tx, [made.id]).get(made.id)
-        if found is None or found.payload != request.new.payload:
-            raise KeyReused(f"job {made.id} has the key {request.key!r} and other arguments")
-    return made
+    return once(ask, "job", until, make)
 
 
 # --- looking

@@ -22,7 +22,7 @@ REFUSALS = {
     422: "The body or the query does not fit its type",
     503: "The database does not answer; try again",
 }
-_PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
+_PARAMETER = re.compile(r"\{(\w+)(?::any)?\}")
 
 
 def document(operations: Iterable[Operation], version: str, base: str = "") -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Ask:
     @property
     def payloads(self) -> bool:
         """Whether this one may see what jobs were given and gave back."""
-        return self.who.may(getattr(self.app, "payload_scope", "read"))
+        return self.who.may(getattr(self.app, "payloads", "read"))
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from duework.byname import call_of, task_by_name
+from duework.byname import args_of, task_by_name
+from duework.db.database import Tx
 from duework.errors import InvalidArguments
+from duework.kernel.job import Enqueued, NewBatch
 from duework.shapes.batches.handle import Batch
 from duework.web.api.jobs import job_line
+from duework.web.api.once import once
 from duework.web.api.operation import (
     BASE,
     FIRST_ID,
     Answer,
     Ask,
+    KeyReused,
     Operation,
     acts,
     cursor_of,
@@ -32,33 +36,45 @@ from duework.web.api.shape_types import (
 )
 from duework.web.api.types import Because, JobLine, Listed, Made, Nothing
 
+# Longer than most batches are kept, and their keys with them.
+REMEMBERED_MS = 90 * 86_400_000
+
 
 def start(ask: Ask) -> Answer:
     """One job for each item, in one commit; a key that is known is answered with its batch."""
     wanted: StartBatch = ask.body
     task = task_by_name(ask.app, wanted.task)
-    options = {"queue": wanted.queue, "priority": wanted.priority}
-    made = ask.app.batch(
-        task.using(**options),
-        [_item(task.definition, place, each) for place, each in enumerate(wanted.items)],
-        name=wanted.name,
-        then=None if wanted.then is None else task_by_name(ask.app, wanted.then),
-        key=ask.key or wanted.key,
-    )
+    items = [_item(task.definition, place, each) for place, each in enumerate(wanted.items)]
+    then = None if wanted.then is None else task_by_name(ask.app, wanted.then)
+    using = task.using(queue=wanted.queue, priority=wanted.priority)
+    key = ask.key or wanted.key
+    new = using._new_batch(items, ask.app.now(), name=wanted.name, then=then, key=key)  # noqa: SLF001
+    engine = ask.app.engine
+    made = _made_once(ask, new) if ask.key else engine.writer.call(engine.batch, [new])[0]
     status = 200 if made.existed else 201
     return Answer(Made(str(made.id), made.existed), status, f"{BASE}/batches/{made.id}")
+
+
+def _made_once(ask: Ask, new: NewBatch) -> Enqueued:
+    """The batch of a request with a key."""
+    engine = ask.app.engine
+
+    def make(tx: Tx, is_first: bool) -> Enqueued:  # noqa: FBT001 - as `once` says
+        made = engine.batch(tx, [new])[0]
+        if is_first and made.existed:
+            raise KeyReused(f"batch {made.id} has the key {ask.key!r}, and no request has made it")
+        return made
+
+    return once(ask, "batch", engine.clock.now() + REMEMBERED_MS, make)
 
 
 def _item(definition: Any, place: int, given: Any) -> tuple[Any, ...]:
     """The arguments of one member, as its task takes them."""
     call = given if isinstance(given, (dict, list)) else [given]
     try:
-        args, kwargs = call_of(definition.arguments, call)
+        return args_of(definition.arguments, call)
     except InvalidArguments as error:
         raise InvalidArguments(f"item {place}: {error}") from None
-    if kwargs:
-        raise InvalidArguments(f"{definition.name} takes arguments by name only: enqueue its jobs")
-    return tuple(args)
 
 
 def batches(ask: Ask) -> Listed[BatchLine]:

@@ -31,5 +31,5 @@ def _line(seen: ObjectInfo) -> ObjectLine:
 
 OPERATIONS = (
     reads("/objects", objects, Listed[ObjectLine], ObjectQuery),
-    reads("/objects/{kind}/{key:path}", one, ObjectLine),
+    reads("/objects/{kind}/{key:any}", one, ObjectLine),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from duework.byname import call_of, outbox_by_name
+from duework.byname import args_of, outbox_by_name
 from duework.errors import UsageError
 from duework.shapes.outboxes.messages import OutboxMessage
 from duework.web.api.operation import (
@@ -49,7 +49,7 @@ def submit(ask: Ask) -> Answer:
     box = outbox_by_name(ask.app, ask.path["outbox"])
     if ask.key is not None and wanted.key not in {None, ask.key}:
         raise UsageError("the header Idempotency-Key and `key` are the same thing: give one")
-    [given], _ = call_of(box.codec, {"message": wanted.message})
+    [given] = args_of(box.codec, [wanted.message])
     using = box.using(key=ask.key or wanted.key, lane=wanted.lane, priority=wanted.priority)
     made = using.using(delay=wanted.delay).enqueue(given)
     status = 200 if made.existed else 201

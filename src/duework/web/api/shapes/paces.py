@@ -39,7 +39,7 @@ def reset(ask: Ask) -> PaceLine:
     return pace(ask)
 
 
-_ONE = "/paces/{name:path}"
+_ONE = "/paces/{name:any}"
 OPERATIONS = (
     reads("/paces", paces, Listed[PaceLine], PaceQuery),
     acts(f"{_ONE}/block", block, PaceLine, BlockPace),

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from duework.byname import call_of, task_by_name
+from duework.byname import args_of, task_by_name
 from duework.shapes.schedules.handle import Schedule
 from duework.web.api.operation import (
     BASE,
@@ -79,7 +79,7 @@ def put(ask: Ask) -> ScheduleLine:
     """Make a schedule, or replace the one of this key; the same again changes nothing."""
     wanted: NewSchedule = ask.body
     key, task = ask.path["key"], task_by_name(ask.app, wanted.task)
-    args, _ = call_of(task.definition.arguments, wanted.arguments) if wanted.arguments else ([], {})
+    args = args_of(task.definition.arguments, wanted.arguments)
 
     def act() -> Schedule:
         return ask.app.schedule(task, args=args, key=key, **_given(wanted))
@@ -127,7 +127,7 @@ def _on(ask: Ask, what: str, act: Callable[[Schedule], Schedule]) -> ScheduleLin
 
 
 # A key may have slashes in it.
-_ONE = "/schedules/{key:path}"
+_ONE = "/schedules/{key:any}"
 OPERATIONS = (
     reads("/schedules", schedules, Listed[ScheduleLine], ScheduleQuery),
     acts(f"{_ONE}/pause", pause, ScheduleLine, Nothing),
