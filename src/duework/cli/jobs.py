@@ -47,8 +47,15 @@ def list_(app: App, out: Out, *, phase: str | None, everything: bool, **wanted: 
 
     The engine's own jobs (queue `duework`) are left out, unless they failed or are asked for.
     """
-    found = app.jobs(phase=phase or "", own=everything, **wanted)
-    show_list(out, found, app.now(), wanted["limit"])
+    if out.as_json:
+        # A script cannot be told how far it got.
+        found = app.jobs(phase=phase or "", own=everything, **wanted)
+        show_list(out, found, app.now(), wanted["limit"])
+        return
+    seen = app.search_jobs(phase=phase or "", own=everything, **wanted)
+    show_list(out, seen.jobs, app.now(), wanted["limit"])
+    if seen.before is not None and len(seen.jobs) < wanted["limit"]:
+        out.say(f"looked at the newest 20,000 rows; further: --before {seen.before}", "dim")
 
 
 def show_list(out: Out, found: list[Job[Any]], now: int, limit: int, *, phase: bool = True) -> None:

@@ -110,10 +110,8 @@ def _each_minute(kind: str, rule: str) -> bool:
         return len(fields) > 5 or bool(_EVERY_MINUTE.match(f"{rule} "))  # noqa: PLR2004
     if kind == "every":
         return rule.isdigit() and int(rule) <= MINUTE
-    frequency = re.search(r"FREQ=(\w+)", rule.upper())
     interval = re.search(r"INTERVAL=(\d+)", rule.upper())
-    often = {"SECONDLY": 60, "MINUTELY": 1}.get(frequency[1] if frequency else "", 0)
-    return int(interval[1] if interval else 1) <= often
+    return "FREQ=MINUTELY" in rule.upper() and (interval is None or interval[1] == "1")
 
 
 def _retention(registry: Registry) -> Check:
