@@ -64,6 +64,7 @@ MAY_IMPORT = {
     "verbs": f"averbs changes handles {KERNEL}",
     "admin": f"averbs handles {KERNEL} health shapes shapes/*",
     "app": f"{PUBLIC} {KERNEL} worker worker/isolation health observe shapes shapes/* outside",
+    "client": "averbs clock durations errors handles outside web/api",
     "byname": "errors codec kernel task shapes/*",
     "__init__": f"{PUBLIC} {KERNEL} worker health shapes shapes/* outside",
     "observe": KERNEL,
