@@ -21,6 +21,7 @@ import pytest
 from duework import App
 from duework.clock import FOREVER
 from duework.db.queries import Statement
+from duework.health.doctor import DOCTOR
 from duework.health.needs import NEEDS
 from duework.health.why import WHY
 from duework.kernel.batches.counters import BATCHES
@@ -49,6 +50,7 @@ FILL = """
 
 # The kernel's statements, those of shapes, and those that look.
 ALL: dict[str, Statement] = {**vars(JOBS), **vars(SCHEDULES), **vars(WHY), **vars(NEEDS)}
+ALL |= vars(DOCTOR)
 LEASE = {"id": 7, "fence": 1, "worker": ME}
 ONE: dict[str, dict[str, Any]] = {
     "claim": {
@@ -89,7 +91,12 @@ ONE: dict[str, dict[str, Any]] = {
     "count_failed": {"bound": 1000},
     "count_kept": {"bound": 1000},
     "summary": {"now": START, "bound": 1000},
+    "floor": {"before": 500_000, "skipped": 99},
+    "floor_failed": {"before": 500_000, "skipped": 99},
+    "oldest_kept": {},
+    "newest_job": {},
     "search": {
+        "floor": 1,
         "own": 0,
         "own_queue": "duework",
         "before": 500,
@@ -100,7 +107,7 @@ ONE: dict[str, dict[str, Any]] = {
         "now": 1,
         "wanted": 9,
     },
-    "search_failed": {"before": 500, "task": "", "queue": "", "key": "", "wanted": 9},
+    "search_failed": {"floor": 1, "before": 500, "task": "", "queue": "", "key": "", "wanted": 9},
     "search_held": {"before": 9, "task": "", "queue": "", "key": "", "phase": "running", "now": 1}
     | {"own": 0, "own_queue": "duework"}
     | {"wanted": 9},
@@ -153,7 +160,8 @@ WALKS_LEASES = {
 }
 # These stop at a bound, in the order of their index.
 WALKS_IN_ORDER = {"count_failed": "duework_job_failed", "count_kept": "duework_job_kept"}
-WALKS_IN_ORDER |= {"failed": "duework_job_failed"}
+WALKS_IN_ORDER |= {"failed": "duework_job_failed", "floor_failed": "duework_job_failed"}
+WALKS_IN_ORDER |= {"oldest_kept": "duework_job_kept", "newest_job": "duework_job_pkey"}
 WALKS_IN_ORDER |= {"search_failed": "duework_job_failed", "over_next": "duework_job_kept"}
 # Read also on connections whose plans are not pinned.
 READ = [
@@ -168,7 +176,7 @@ READ = [
 ]
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
 READ += ["batch.failed_members", "batch.open_members", "job", "behind", "ahead", "ready", "failed"]
-READ += ["due_later"]
+READ += ["due_later", "floor", "floor_failed", "oldest_kept", "newest_job"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

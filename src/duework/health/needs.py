@@ -81,6 +81,7 @@ class _Head:
 
 def needs(tx: Tx, around: Around) -> list[Need]:
     """Look once."""
+    tx.query(JOBS.in_order, {})
     return list(_found(tx, around))
 
 

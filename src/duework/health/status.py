@@ -81,6 +81,7 @@ def _is_free(line: TaskStatus) -> bool:
 
 def status(tx: Tx, *, now: int, near: bool, known: Callable[[str], bool] | None) -> Status:
     """Look once; `known` says which tasks the asking process could run."""
+    tx.query(JOBS.in_order, {})
     paused = tuple(row[0] for row in tx.query(JOBS.paused, {}))
     held = dict(tx.query(JOBS.held_by_worker, {}))
     return Status(

@@ -157,3 +157,8 @@ from taken
 where j.id = taken.id
 returning j.id, j.fence, j.lane, j.task, j.payload, j.checksum, j.at, j.failures, j.crashes, j.key,
           j.expires, j.serial, j.owner, j.batch, j.slot, j.slot_fence
+
+-- name: in_order
+-- Differs: the planner may think that to read all rows and to sort them is quicker; until the end of the transaction
+-- it does so only where it has to.
+select set_config('enable_bitmapscan', 'off', true), set_config('enable_seqscan', 'off', true)

@@ -488,6 +488,9 @@ where j.worker is not null and j.id < :before
 order by j.id desc
 limit :wanted
 
+-- name: in_order
+-- Counts stop at a bound if their rows come in the order of an index; SQLite reads them in no other way.
+
 -- name: summary
 -- Per lane: ready and waiting jobs, counted up to a bound, and the oldest ready one.
 select l.queue, l.task, l.priority, l.alone, l.due,
