@@ -51,9 +51,6 @@ class _Any(Convertor[str]):
         return value
 
 
-register_url_convertor("any", _Any())
-
-
 def operations() -> list[Operation]:
     """The whole table; an address that is written out goes before one with parameters."""
     found = [*jobs.OPERATIONS, *state.OPERATIONS, *shapes.operations()]
@@ -62,6 +59,7 @@ def operations() -> list[Operation]:
 
 def api_routes(app: App) -> list[Route]:
     """A route for each operation, the document, and an answer for whatever else is asked."""
+    register_url_convertor("any", _Any())
     table = operations()
     made = [_route(app, each) for each in table]
     described = Route(f"{BASE}/openapi.json", _described(app, table), methods=["GET"])
