@@ -69,7 +69,7 @@ def test_whatever_is_sent_is_answered_as_the_document_says(
         assert set(statuses) == {401}
     else:
         # A run in which everything is refused shows nothing.
-        assert statuses[200] > 20
+        assert statuses[200] > 5
         assert {404, 422} <= set(statuses)
     if scope == "read":
         assert not statuses[201]
