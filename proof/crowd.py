@@ -23,7 +23,7 @@ from duework.clock import FOREVER
 from duework.db.postgres.tx import PostgresTx
 from duework.db.sqlite.tx import SqliteTx
 from duework.health import status
-from duework.kernel import jobs
+from duework.kernel import operate
 from proof.section import Result, Scale, Section, tell
 from tests.support.postgres import server
 
@@ -147,7 +147,7 @@ def fill(app: App, size: Size) -> None:
             " values (:id, :queue, :task, 0, 0)",
             rows=[{"id": lane, "queue": q, "task": t} for lane, (q, t) in _NAMES.items()],
         )
-    text = _FILL.format(numbers=_NUMBERS[app.engine.database.kind])
+    text = _FILL.format(numbers=_NUMBERS[app.wiring.engine.database.kind])
     values: dict[str, Any] = {"kept": now + 10**9, "later": now + 10**9, "now": now}
     for first in range(1, size.rows + 1, CHUNK):
         tell("rows", first, size.rows)
@@ -156,7 +156,7 @@ def fill(app: App, size: Size) -> None:
             tx.write(text, first=first, last=last, **values)
     connection = app.connect()
     with contextlib.closing(connection):
-        if app.engine.database.kind == "postgres":
+        if app.wiring.engine.database.kind == "postgres":
             connection.autocommit = True
         connection.execute("analyze")
 
@@ -213,7 +213,7 @@ def searched(app: App) -> tuple[list[int], int]:
 
 
 def _on(app: App, size: Size, result: Result) -> None:
-    kind = app.engine.database.kind
+    kind = app.wiring.engine.database.kind
     fill(app, size)
     limit = allowed(kind, size)
     found = costs(app)
@@ -238,7 +238,7 @@ def _on(app: App, size: Size, result: Result) -> None:
 
 
 _PLANTS: dict[str, tuple[Any, str, Any]] = {
-    "a search does not stop": (jobs, "_floor", lambda *_: 0),
+    "a search does not stop": (operate, "_floor", lambda *_: 0),
     "a count does not stop": (status, "BOUND", 10**9),
 }
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from duework.codec import ArgumentCodec
 from duework.errors import InvalidArguments, TaskNotFound, UsageError
 from duework.kernel.engine import OWN_TASKS
+from duework.shapes.chains.tasks import ChainTask, ChainVerbs
 from duework.shapes.deliveries.handle import DeliveryShape
+from duework.shapes.objects.handle import Objects
 from duework.shapes.objects.store import alarm_task
 from duework.shapes.outboxes.handle import OutboxHandle, OutboxShape
 from duework.task import Task
@@ -28,26 +30,31 @@ def task_names(app: App) -> list[str]:
     inner = set(_inner(app))
     return [
         name
-        for name in app.registry.names()
+        for name in app.wiring.registry.names()
         if not name.startswith(OWN_TASKS) and name not in inner
     ]
 
 
 def task_by_name(app: App, name: str) -> Task[..., Any, Any]:
     """A task to enqueue; `TaskNotFound` if this process has none of that name."""
-    definition = app.registry.get(name)
+    definition = app.wiring.registry.get(name)
     if definition is None or name.startswith(OWN_TASKS):
         raise TaskNotFound(f"this process knows no task {name!r:.200}")
-    if name in app._chains.tasks:  # noqa: SLF001 - ours
+    if name in chains_of(app):
         raise UsageError(f"{name} is a chain's: start a chain instead")
     if name in set(_inner(app)):
         raise UsageError(f"{name} is run for a message, a channel or an alarm, and not by itself")
-    return Task(definition, app)
+    return Task(definition, app.contents)
+
+
+def chains_of(app: App) -> Mapping[str, ChainTask[...]]:
+    """The chains that this process can start, by the names of their tasks."""
+    return app.wiring.find(ChainVerbs).chains.tasks
 
 
 def outbox_by_name(app: App, name: str) -> OutboxHandle[Any]:
     """An outbox that this process has declared; `TaskNotFound` if there is none."""
-    for shape in app._shapes:  # noqa: SLF001 - ours
+    for shape in app.wiring.shapes:
         if isinstance(shape, OutboxShape) and shape.name == name:
             return shape.handle
     raise TaskNotFound(f"this process knows no outbox {name!r:.200}")
@@ -76,11 +83,11 @@ def args_of(codec: ArgumentCodec, given: Given) -> tuple[Any, ...]:
 
 def _inner(app: App) -> Iterator[str]:
     """Tasks that shapes enqueue for themselves."""
-    yield from app._chains.tasks  # noqa: SLF001 - ours
-    for shape in app._shapes:  # noqa: SLF001 - ours
+    yield from chains_of(app)
+    for shape in app.wiring.shapes:
         if isinstance(shape, OutboxShape):
             yield from (f"{shape.name}.submit", f"{shape.name}.poll")
         elif isinstance(shape, DeliveryShape):
             yield from shape.names
-    for kind in app._kinds.values():  # noqa: SLF001 - ours
+    for kind in app.wiring.find(Objects).kinds():
         yield alarm_task(kind.name)

@@ -76,7 +76,7 @@ def test_what_runs_each_minute_has_a_written_reason(
 
     assert found(shop, "schedule reasons")[0] == "problem"
     assert problems(duework) == {"schedule reasons"}
-    shop.find_schedule("sweep").edit(why="they push nothing, and people wait")
+    shop.get_schedule("sweep").edit(why="they push nothing, and people wait")
     assert problems(duework) == set()
 
 
@@ -99,7 +99,7 @@ def test_one_with_all_of_it_is_fit(shop: App) -> None:
 
 def test_a_paused_schedule_is_left_alone(shop: App) -> None:
     declare(shop, cron="* * * * *")
-    shop.find_schedule("sweep").pause()
+    shop.get_schedule("sweep").pause()
 
     assert found(shop, "schedule reasons")[0] == "ok"
 
@@ -130,7 +130,7 @@ def test_rows_that_should_have_gone_are_noticed(shop: App) -> None:
 
 
 def test_a_clock_that_was_ahead_is_noticed(shop: App) -> None:
-    ahead = shop.engine.ids.draw() + (3_600_000 << 22)
+    ahead = shop.wiring.engine.ids.draw() + (3_600_000 << 22)
     with shop.transaction() as tx:
         tx.write(
             "insert into duework_lane (id, queue, task, priority, tier, share, alone, due)"
@@ -163,7 +163,7 @@ def test_an_old_backup_and_a_small_disk_are_told(
     if database_file(url) is None:
         assert found(shop, "disk") == ("ok", "")
         return
-    doctors.note_backup(shop.engine.database, shop.now() - 8 * doctors.DAY)
+    doctors.note_backup(shop.wiring.engine.database, shop.now() - 8 * doctors.DAY)
 
     assert found(shop, "disk")[0] == "warning"
     assert found(shop, "backups")[0] == "warning"

@@ -12,7 +12,7 @@ from tests.cli.conftest import HOSTILE, Duework
 
 
 def put(app: App, key: str = "remind:7", **options: Any) -> Schedule:
-    task: Task[..., Any, Any] = Task(app.registry.find("greet"), app)
+    task: Task[..., Any, Any] = Task(app.wiring.registry.find("greet"), app)
     options.setdefault("every", "1h")
     return app.schedule(task, args=("ada",), key=key, **options)
 
@@ -112,4 +112,4 @@ def test_an_edit_that_says_nothing_or_nonsense_changes_nothing(shop: App, duewor
     for words in ((), ("--cron", "odd"), ("--tz", "Nowhere"), ("--every", "soon")):
         assert duework("schedules", "edit", "k", *words).code == 78
     assert duework("schedules", "edit", "nobody", "--every", "1h").code == 1
-    assert shop.find_schedule("k").when == made.when
+    assert shop.get_schedule("k").when == made.when

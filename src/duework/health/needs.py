@@ -20,7 +20,8 @@ from duework.health.words import MINUTE, count, first_line, length
 from duework.kernel.engine import OWN_TASKS
 from duework.kernel.job import OWN_QUEUE, POISON, LaneName
 from duework.kernel.lanes import JOBS
-from duework.kernel.processes import Process
+from duework.kernel.machine.processes import Process
+from duework.kernel.operate import OPERATE
 
 NEEDS = load("duework.health", "needs")
 
@@ -81,7 +82,7 @@ class _Head:
 
 def needs(tx: Tx, around: Around) -> list[Need]:
     """Look once."""
-    tx.query(JOBS.in_order, {})
+    tx.query(OPERATE.in_order, {})
     return list(_found(tx, around))
 
 
@@ -155,7 +156,7 @@ def _late(
     if not late:
         return
     first = late[0]
-    rows = tx.query(JOBS.of_lane, {"lane": first.lane, "wanted": 1})
+    rows = tx.query(OPERATE.of_lane, {"lane": first.lane, "wanted": 1})
     if not rows:
         return
     job = rows[0][0]

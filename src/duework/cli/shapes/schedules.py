@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from rich.text import Text
 
@@ -56,7 +58,7 @@ def _last(each: Schedule, now: int) -> str | None:
 @on_database()
 def show(app: App, out: Out, key: str) -> None:
     """Show one schedule: its rule, who owns it and why, and what it did last."""
-    seen = app.find_schedule(key)
+    seen = app.get_schedule(key)
     if out.as_json:
         out.json(as_dict(seen))
         return
@@ -99,7 +101,7 @@ def _declared(seen: Schedule) -> str:
 @on_database()
 def next_(app: App, out: Out, key: str, count: int) -> None:
     """Say when a schedule fires next, in its own time zone."""
-    times = app.find_schedule(key).next(count)
+    times = app.get_schedule(key).next(count)
     if out.as_json:
         out.json({"key": key, "next": [each.isoformat() for each in times]})
         return
@@ -114,7 +116,7 @@ def next_(app: App, out: Out, key: str, count: int) -> None:
 @on_database()
 def pause(app: App, out: Out, key: str) -> None:
     """Fire no more. What it has fired goes on; no release changes this back."""
-    _said(out, app.find_schedule(key).pause())
+    _said(out, app.get_schedule(key).pause())
 
 
 @schedules.command(epilog=examples("duework schedules resume nightly"))
@@ -122,7 +124,7 @@ def pause(app: App, out: Out, key: str) -> None:
 @on_database()
 def resume(app: App, out: Out, key: str) -> None:
     """Fire again, from the next slot on. What passed meanwhile is not made up for."""
-    _said(out, app.find_schedule(key).resume())
+    _said(out, app.get_schedule(key).resume())
 
 
 @schedules.command(epilog=examples("duework schedules postpone nightly 2h"))
@@ -131,7 +133,7 @@ def resume(app: App, out: Out, key: str) -> None:
 @on_database()
 def postpone(app: App, out: Out, key: str, length: str) -> None:
     """Fire the next slot that much later: '10m', '2h'."""
-    _said(out, app.find_schedule(key).postpone(length))
+    _said(out, app.get_schedule(key).postpone(length))
 
 
 @schedules.command(
@@ -155,12 +157,12 @@ def postpone(app: App, out: Out, key: str, length: str) -> None:
 @click.option("--owner", help="Who is asked about it.")
 @click.option("--why", help="Why it runs that often.")
 @on_database()
-def edit(app: App, out: Out, key: str, **given: str | None) -> None:
+def edit(app: App, out: Out, key: str, **given: Any) -> None:
     """Change a schedule, and say when it fires then. No release changes it back."""
-    options = {name: value for name, value in given.items() if value is not None}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if not options:
         raise UsageError("nothing to change: give --cron, --every, --tz, --owner and so on")
-    _said(out, app.find_schedule(key).edit(**options))
+    _said(out, app.get_schedule(key).edit(**options))
 
 
 @schedules.command(epilog=examples("duework schedules fire nightly"))
@@ -168,7 +170,7 @@ def edit(app: App, out: Out, key: str, **given: str | None) -> None:
 @on_database()
 def fire(app: App, out: Out, key: str) -> None:
     """Make one job at once, beside the plan."""
-    job = app.find_schedule(key).fire_now()
+    job = app.get_schedule(key).fire_now()
     if out.as_json:
         out.json({"key": key, "job": str(job.id)})
     else:
@@ -181,7 +183,7 @@ def fire(app: App, out: Out, key: str) -> None:
 @on_database()
 def delete(app: App, out: Out, key: str, *, yes: bool) -> None:
     """Fire no more, and forget it. One that a decorator declares stays deleted."""
-    seen = app.find_schedule(key)
+    seen = app.get_schedule(key)
     sure(f"Delete the schedule {key} ({seen.when})?", yes=yes, as_json=out.as_json)
     seen.delete()
     if out.as_json:

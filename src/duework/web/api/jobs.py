@@ -52,7 +52,7 @@ REMEMBERED_MS = 24 * 3_600_000
 
 def tasks(ask: Ask) -> Listed[TaskName]:
     """The tasks that can be enqueued here."""
-    found = [ask.app.registry.find(name) for name in task_names(ask.app)]
+    found = [ask.app.wiring.registry.find(name) for name in task_names(ask.app)]
     lines = [
         TaskName(each.name, each.policy.queue, each.policy.priority, list(each.arguments.names))
         for each in found
@@ -67,8 +67,8 @@ def enqueue(ask: Ask) -> Answer:
         raise UsageError("the header Idempotency-Key and `key` are the same thing: give one")
     task = task_by_name(ask.app, wanted.task)
     args, kwargs = call_of(task.definition.arguments, wanted.arguments)
-    new = task.using(**_options(ask, wanted))._new_job(args, kwargs, ask.app.now())  # noqa: SLF001
-    engine = ask.app.engine
+    new = task.using(**_options(ask, wanted)).as_job(args, kwargs, ask.app.now())
+    engine = ask.app.wiring.engine
     made = (
         engine.writer.call(engine.enqueue_alone, [new])[0]
         if ask.key is None
@@ -91,7 +91,7 @@ def _options(ask: Ask, wanted: Enqueue) -> dict[str, Any]:
 
 def _made_once(ask: Ask, new: NewJob) -> Enqueued:
     """The job of a request with a key."""
-    engine, until = ask.app.engine, new.once_until
+    engine, until = ask.app.wiring.engine, new.once_until
     assert until is not None
 
     def make(tx: Tx, is_first: bool) -> Enqueued:  # noqa: FBT001 - as `once` says
@@ -198,7 +198,7 @@ def _reasons(why: Why) -> Reasons:
 
 def cancel(ask: Ask) -> Acted:
     """End a job; one that runs is told to stop by its worker, one that has ended stays so."""
-    identifier, engine = ask.id(), ask.app.engine
+    identifier, engine = ask.id(), ask.app.wiring.engine
     words = redact(ask.body.why) or f"cancelled by {ask.who.name}"
     outcome = audited(
         ask,
@@ -211,7 +211,7 @@ def cancel(ask: Ask) -> Acted:
 
 def retry(ask: Ask) -> Acted:
     """Open a settled job again, due at once; one that is open stays as it is."""
-    identifier, engine = ask.id(), ask.app.engine
+    identifier, engine = ask.id(), ask.app.wiring.engine
     outcome = audited(
         ask, "retry", f"job {identifier}", lambda tx: engine.revive(tx, [identifier])[0]
     )

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 def once(ask: Ask, kind: str, until: int, make: Callable[[Tx, bool], T]) -> T:
     """What `make` makes, in one commit with the key; it is told whether the key is a new one."""
-    engine = ask.app.engine
+    engine = ask.app.wiring.engine
 
     def verb(tx: Tx, asked: list[Ask]) -> list[T]:
         return [make(tx, _is_first(tx, engine, each, kind, until)) for each in asked]

@@ -146,7 +146,7 @@ def place_of(cursor: str, kind: type[T], first: T) -> T:
 
 def audited(ask: Ask, what: str, target: str, act: Callable[[Tx], str]) -> str:
     """Act and write it down in one commit, or neither; returns what became of it."""
-    engine = ask.app.engine
+    engine = ask.app.wiring.engine
 
     def both(tx: Tx, acts: list[Callable[[Tx], str]]) -> list[str]:
         outcomes = [each(tx) for each in acts]
@@ -171,7 +171,7 @@ def noted(ask: Ask, what: str, target: str, act: Callable[[], T]) -> T:
 
 
 def _line(ask: Ask, what: str, target: str) -> dict[str, Any]:
-    engine = ask.app.engine
+    engine = ask.app.wiring.engine
     why = getattr(ask.body, "why", "")
     return {
         "id": engine.ids.draw(),
@@ -197,4 +197,4 @@ def _write(app: App, statement: Any, values: dict[str, Any]) -> None:
             tx.query(statement, each)
         return [None] * len(items)
 
-    app.engine.writer.call(write, [values])
+    app.wiring.engine.writer.call(write, [values])

@@ -70,7 +70,7 @@ def resume(ask: Ask) -> QueueState:
 
 
 def _switch(ask: Ask, *, paused: bool) -> QueueState:
-    name, engine = ask.path["queue"], ask.app.engine
+    name, engine = ask.path["queue"], ask.app.wiring.engine
     if name != "*":
         ask.app.queue(name)
 

@@ -48,8 +48,8 @@ def start(ask: Ask) -> Answer:
     then = None if wanted.then is None else task_by_name(ask.app, wanted.then)
     using = task.using(queue=wanted.queue, priority=wanted.priority)
     key = ask.key or wanted.key
-    new = using._new_batch(items, ask.app.now(), name=wanted.name, then=then, key=key)  # noqa: SLF001
-    engine = ask.app.engine
+    new = using.as_batch(items, ask.app.now(), name=wanted.name, then=then, key=key)
+    engine = ask.app.wiring.engine
     made = _made_once(ask, new) if ask.key else engine.writer.call(engine.batch, [new])[0]
     status = 200 if made.existed else 201
     return Answer(Made(str(made.id), made.existed), status, f"{BASE}/batches/{made.id}")
@@ -57,7 +57,7 @@ def start(ask: Ask) -> Answer:
 
 def _made_once(ask: Ask, new: NewBatch) -> Enqueued:
     """The batch of a request with a key."""
-    engine = ask.app.engine
+    engine = ask.app.wiring.engine
 
     def make(tx: Tx, is_first: bool) -> Enqueued:  # noqa: FBT001 - as `once` says
         made = engine.batch(tx, [new])[0]
@@ -88,7 +88,7 @@ def batches(ask: Ask) -> Listed[BatchLine]:
 
 def batch(ask: Ask) -> BatchDetail:
     """One batch, and how far it is."""
-    found = ask.app.batch_of(ask.id())
+    found = ask.app.get_batch(ask.id())
     seen = found.progress()
     progress = ProgressDetail(
         *(seen.waiting, seen.running, seen.done, seen.failed, seen.cancelled),
@@ -111,21 +111,21 @@ def members(ask: Ask) -> Listed[JobLine]:
     """The jobs of a batch, newest first."""
     wanted: MembersQuery = ask.query
     before = place_of(wanted.cursor, int, FIRST_ID)
-    found = ask.app.batch_of(ask.id()).jobs(phase=wanted.phase, before=before, limit=wanted.limit)
+    found = ask.app.get_batch(ask.id()).jobs(phase=wanted.phase, before=before, limit=wanted.limit)
     more = cursor_of(found[-1].id) if len(found) == wanted.limit else None
     return Listed([job_line(each) for each in found], more)
 
 
 def cancel(ask: Ask) -> Count:
     """End every member that has not ended; how many."""
-    found = ask.app.batch_of(ask.id())
+    found = ask.app.get_batch(ask.id())
     words = ask.body.why or f"its batch was cancelled by {ask.who.name}"
     return Count(noted(ask, "cancel", f"batch {found.id}", lambda: found.cancel(words)))
 
 
 def retry(ask: Ask) -> Count:
     """Open the failed members again; how many."""
-    found = ask.app.batch_of(ask.id())
+    found = ask.app.get_batch(ask.id())
     return Count(noted(ask, "retry", f"batch {found.id}", found.retry))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duework.byname import call_of
+from duework.byname import call_of, chains_of
 from duework.errors import TaskNotFound
 from duework.shapes.chains.handle import Chain
 from duework.web.api.operation import (
@@ -24,13 +24,12 @@ from duework.web.api.types import Acted, Because, Listed, Made, Nothing, PageQue
 def start(ask: Ask) -> Answer:
     """Start a chain; if one of its key is active, that one is answered."""
     wanted: StartChain = ask.body
-    task = ask.app._chains.tasks.get(wanted.task)  # noqa: SLF001 - ours
+    task = chains_of(ask.app).get(wanted.task)
     if task is None:
         raise TaskNotFound(f"this process knows no chain {wanted.task!r:.200}")
     args, kwargs = call_of(task.definition.arguments, wanted.arguments)
-    options = {"key": wanted.key, "page_size": wanted.page_size, "delay": wanted.delay}
-    given = {name: value for name, value in options.items() if value is not None}
-    made = task.using(**given).start(*args, **kwargs)
+    options = task.using(key=wanted.key, page_size=wanted.page_size, delay=wanted.delay)
+    made = options.start(*args, **kwargs)
     status = 200 if made.existed else 201
     return Answer(Made(str(made.id), made.existed), status, f"{BASE}/chains/{made.id}")
 

@@ -58,7 +58,7 @@ def submit(ask: Ask) -> Answer:
 
 def message(ask: Ask) -> MessageLine:
     """One message as it is now."""
-    return _line(ask.app.outboxes.message(ask.id()))
+    return _line(ask.app.outboxes.get_message(ask.id()))
 
 
 def _line(seen: OutboxMessage) -> MessageLine:

@@ -15,7 +15,7 @@ def paces(ask: Ask) -> Listed[PaceLine]:
 
 def pace(ask: Ask) -> PaceLine:
     """One pace as it is now."""
-    return _line(ask.app.pace(ask.path["name"]))
+    return _line(ask.app.get_pace(ask.path["name"]))
 
 
 def _line(seen: PaceStatus) -> PaceLine:
@@ -27,14 +27,14 @@ def _line(seen: PaceStatus) -> PaceLine:
 
 def block(ask: Ask) -> PaceLine:
     """Start nothing more of it for so long; 0 ends a block."""
-    seen = ask.app.pace(ask.path["name"])
+    seen = ask.app.get_pace(ask.path["name"])
     noted(ask, "block", f"pace {seen.name}", lambda: seen.block(ask.body.length))
     return pace(ask)
 
 
 def reset(ask: Ask) -> PaceLine:
     """As if it had never admitted anything."""
-    seen = ask.app.pace(ask.path["name"])
+    seen = ask.app.get_pace(ask.path["name"])
     noted(ask, "reset", f"pace {seen.name}", seen.reset)
     return pace(ask)
 

@@ -44,7 +44,7 @@ def schedules(ask: Ask) -> Listed[ScheduleLine]:
 
 def schedule(ask: Ask) -> ScheduleLine:
     """One schedule, and when it fires next."""
-    return _line(ask.app.find_schedule(ask.path["key"]))
+    return _line(ask.app.get_schedule(ask.path["key"]))
 
 
 def _line(seen: Schedule) -> ScheduleLine:
@@ -109,20 +109,20 @@ def postpone(ask: Ask) -> ScheduleLine:
 
 def fire(ask: Ask) -> Answer:
     """One job at once, beside the plan."""
-    seen = ask.app.find_schedule(ask.path["key"])
+    seen = ask.app.get_schedule(ask.path["key"])
     job = noted(ask, "fire", f"schedule {seen.key}", seen.fire_now)
     return Answer(Made(str(job.id), existed=False), 201, f"{BASE}/jobs/{job.id}")
 
 
 def delete(ask: Ask) -> Acted:
     """Fire no more, and forget it."""
-    seen = ask.app.find_schedule(ask.path["key"])
+    seen = ask.app.get_schedule(ask.path["key"])
     noted(ask, "delete", f"schedule {seen.key}", seen.delete)
     return Acted(seen.key, "deleted")
 
 
 def _on(ask: Ask, what: str, act: Callable[[Schedule], Schedule]) -> ScheduleLine:
-    seen = ask.app.find_schedule(ask.path["key"])
+    seen = ask.app.get_schedule(ask.path["key"])
     return _line(noted(ask, what, f"schedule {seen.key}", lambda: act(seen)))
 
 
