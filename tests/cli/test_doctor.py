@@ -114,8 +114,6 @@ def test_tasks_that_keep_everything_are_named(shop: App) -> None:
 
 
 def test_rows_that_should_have_gone_are_noticed(shop: App) -> None:
-    made = shop.enqueue_jobs([])
-    assert made == []
     with shop.transaction() as tx:
         tx.write(
             "insert into duework_lane (id, queue, task, priority, tier, share, alone, due)"
