@@ -44,6 +44,7 @@ from duework.kernel.run import Run
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 from duework.kernel.transaction import Transaction
 from duework.outside import http, webhooks
+from duework.outside.oauth import OAuth, OAuthGrant
 from duework.part import Part
 from duework.shapes.batches.handle import Batch, Progress
 from duework.shapes.chains.handle import Chain, ChainPage, ChainProgress, End, Next, Page
@@ -95,6 +96,8 @@ __all__ = [
     "Need",
     "Next",
     "NotFound",
+    "OAuth",
+    "OAuthGrant",
     "ObjectHandle",
     "ObjectInfo",
     "ObjectTooLarge",

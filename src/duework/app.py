@@ -43,6 +43,7 @@ from duework.worker.worker import Worker
 
 if TYPE_CHECKING:
     from duework.typed.calls import MakesBatch, MakesSchedule
+    from duework.web.limits.settings import WebSettings
 
 DEFAULT_URL = "sqlite:///duework.db"
 SHORTEST_LEASE_MS = 100
@@ -269,10 +270,17 @@ class App(Part):
         async with self.running():
             yield
 
-    def asgi(self, prefix: str = "", *, public_names: Sequence[str] = ()) -> Any:
+    def asgi(
+        self,
+        prefix: str = "",
+        *,
+        public_names: Sequence[str] = (),
+        settings: WebSettings | None = None,
+    ) -> Any:
         """The pages for a browser, as an ASGI application; needs `pip install 'duework[web]'`.
 
-        It answers to the names of this machine's loopback, and to `public_names`.
+        It answers to the names of this machine's loopback, and to `public_names`. Its `settings` are those
+        of `[duework-web]` in `duework.toml` unless they are given.
         """
         try:
             from duework.web.asgi import make
@@ -281,7 +289,7 @@ class App(Part):
                 raise
             message = f"the pages need {error.name}: pip install 'duework[web]'"
             raise UsageError(message) from error
-        return make(self, prefix, public_names)
+        return make(self, prefix, public_names, settings)
 
 
 def _clock() -> Clock:

@@ -16,7 +16,7 @@ from duework.kernel.job import OWN_QUEUE, Enqueued, NewJob
 from duework.kernel.lanes import JOBS
 
 # How many rows a search looks at before it says how far it got.
-LOOK = 20_000
+LOOK = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,14 @@ class JobVerbs(Verbs):
         before: int = 2**62,
         limit: int = 50,
         own: bool = False,
+        after: int = 0,
     ) -> list[Job[Any]]:
-        """Jobs, newest first; go on with `before=` the last id.
+        """Jobs, newest first; go on with `before=` the last id. Those up to `after=` are not looked at.
 
         The engine's own, which prune and fire schedules, are left out unless they failed or are asked
         for: by `own=True`, or by the name of their task, queue or key.
         """
-        wanted = operate.Filter(phase, task, queue, key, before, limit, own)
+        wanted = operate.Filter(phase, task, queue, key, before, limit, after, own)
         with self.engine.database.reading() as tx:
             rows = operate.search(tx, wanted, now=self.now()).rows
         return [self.view(row) for row in rows]
@@ -107,11 +108,11 @@ class JobVerbs(Verbs):
         limit: int = 50,
         own: bool = False,
     ) -> FoundJobs:
-        """The same among the next 20,000 rows only, however many there are: as far as it got.
+        """The same among the next 10,000 rows only, however many there are: as far as it got.
 
         A page may hold few jobs, or none, and not be the last: go on with `before=` of what it returns.
         """
-        wanted = operate.Filter(phase, task, queue, key, before, limit, own)
+        wanted = operate.Filter(phase, task, queue, key, before, limit, own=own)
         with self.engine.database.reading() as tx:
             found = operate.search(tx, wanted, now=self.now(), most=LOOK)
         return FoundJobs([self.view(row) for row in found.rows], found.before)

@@ -79,12 +79,13 @@ MAY_IMPORT = {
     "testing": f"__init__ {PUBLIC} {KERNEL} worker shapes shapes/* outside",
     "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web cli/shapes",
     "cli/shapes": f"__init__ {PUBLIC} {KERNEL} observe cli",
-    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts web/live web/shapes"
-    " web/api",
+    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/limits web/parts web/live"
+    " web/shapes web/api",
+    "web/limits": "errors clock config",
     "web/api": f"__init__ {PUBLIC} {KERNEL} health web web/parts web/api/shapes",
     "web/api/shapes": f"__init__ {PUBLIC} {KERNEL} shapes shapes/* web/api",
     "web/shapes": f"__init__ {PUBLIC} {KERNEL} shapes shapes/* web",
-    "web/parts": f"__init__ {PUBLIC} {KERNEL} web",
+    "web/parts": f"__init__ {PUBLIC} {KERNEL} outside web web/limits",
     "web/live": f"__init__ {PUBLIC} {KERNEL} web web/parts",
     "__main__": "cli",
 }

@@ -93,15 +93,14 @@ ONE: dict[str, dict[str, Any]] = {
     "of_lane": {"lane": KNOWN, "wanted": 1000},
     "count_failed": {"bound": 1000},
     "summary": {"now": START, "bound": 1000},
-    "floor": {"before": 500_000, "skipped": 99},
-    "floor_failed": {"before": 500_000, "skipped": 99},
+    "search_floor_failed": {"before": 500, "look": 100},
     "oldest_kept": {},
     "newest_job": {},
     "search": {
-        "floor": 1,
         "own": 0,
         "own_queue": "duework",
         "before": 500,
+        "after": 0,
         "task": "",
         "queue": "",
         "key": "",
@@ -109,8 +108,17 @@ ONE: dict[str, dict[str, Any]] = {
         "now": 1,
         "wanted": 9,
     },
-    "search_failed": {"floor": 1, "before": 500, "task": "", "queue": "", "key": "", "wanted": 9},
-    "search_held": {"before": 9, "task": "", "queue": "", "key": "", "phase": "running", "now": 1}
+    "search_floor": {"before": 500, "look": 100},
+    "search_failed": {"before": 500, "after": 0, "task": "", "queue": "", "key": "", "wanted": 9},
+    "search_held": {
+        "before": 9,
+        "after": 0,
+        "task": "",
+        "queue": "",
+        "key": "",
+        "phase": "running",
+        "now": 1,
+    }
     | {"own": 0, "own_queue": "duework"}
     | {"wanted": 9},
     "jobs": {"ids": [1, 2, 3]},
@@ -134,6 +142,7 @@ ONE: dict[str, dict[str, Any]] = {
     "failed": {"wanted": 1000},
     "due_later": {"lanes": [KNOWN, LATER], "now": START, "step": 60_000, "until": START + 10**9}
     | {"bound": 1000},
+    "next_fires": {"lanes": [KNOWN, LATER], "now": START, "until": START + 10**9, "bound": 50},
     "settle_alike": {"ids": [1, 2, 3], "fence": 1, "worker": ME, "batch": BATCH}
     | {"due": START, "result": "null", "settled": START},
 }
@@ -162,7 +171,7 @@ WALKS_LEASES = {
 }
 # These stop at a bound, in the order of their index.
 WALKS_IN_ORDER = {"count_failed": "duework_job_failed"}
-WALKS_IN_ORDER |= {"failed": "duework_job_failed", "floor_failed": "duework_job_failed"}
+WALKS_IN_ORDER |= {"failed": "duework_job_failed", "search_floor_failed": "duework_job_failed"}
 WALKS_IN_ORDER |= {"oldest_kept": "duework_job_kept", "newest_job": "duework_job_pkey"}
 WALKS_IN_ORDER |= {"search_failed": "duework_job_failed", "over_next": "duework_job_kept"}
 # Read also on connections whose plans are not pinned.
@@ -177,7 +186,8 @@ READ = [
 ]
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
 READ += ["batch.failed_members", "batch.open_members", "job", "behind", "ahead", "ready", "failed"]
-READ += ["due_later", "floor", "floor_failed", "oldest_kept", "newest_job"]
+READ += ["due_later", "next_fires", "search_floor", "held_by_worker"]
+READ += ["search_floor_failed", "oldest_kept", "newest_job"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

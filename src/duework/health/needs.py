@@ -204,10 +204,11 @@ def _are(found: Sequence[object]) -> str:
 
 def _poison(rows: Sequence[tuple[Any, ...]]) -> Iterator[Need]:
     if rows:
-        tasks = ", ".join(sorted({row[0] for row in rows})[:5])
-        text = f"{count(len(rows), BOUND)} {_are(rows)} poison, crashing whatever runs: {tasks}"
-        oldest = min(row[2] for row in rows)
-        yield Need("poison", text, len(rows), oldest, "duework failed list")
+        tasks = sorted({row[0] for row in rows})
+        names = ", ".join(tasks[:5])
+        text = f"{count(len(rows), BOUND)} {_are(rows)} poison, crashing whatever runs: {names}"
+        oldest, one = min(row[2] for row in rows), tasks[0] if len(tasks) == 1 else ""
+        yield Need("poison", text, len(rows), oldest, "duework failed list", one)
 
 
 def _unsure(tx: Tx) -> Iterator[Need]:

@@ -46,3 +46,10 @@ select slot, count(*) from (
       and due > :now and due < :until
     order by lane, due limit :bound) later
 group by slot
+
+-- name: next_fires
+-- The jobs that fire schedules next; their owner names the schedule.
+select due, owner from duework_job
+where lane in (select value from json_each(:lanes)) and state = 'open' and worker is null
+  and due > :now and due < :until
+order by lane, due limit :bound

@@ -7,7 +7,7 @@ and works on lists. Locks are always taken in one order: serial values, then job
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from duework.clock import FOREVER
@@ -111,6 +111,8 @@ class Filter:
     key: str = ""
     before: int = 2**62
     limit: int = 50
+    # Only those with a higher id.
+    after: int = 0
     # Also the engine's own jobs; who names a task, a queue or a key gets them, and so do all that failed.
     own: bool = False
 
@@ -128,37 +130,39 @@ def search(tx: Tx, wanted: Filter, *, now: int, most: int | None = None) -> Foun
     A filter that few jobs fit would else walk through the whole table.
     """
     floor = 0 if most is None else _floor(tx, wanted, most)
-    limit = min(wanted.limit, CHUNK)
-    ids = _searched(tx, wanted, limit=limit, floor=floor, now=now)
-    before = ids[-1] if ids and len(ids) == limit else floor or None
+    ids = _searched(tx, replace(wanted, after=max(wanted.after, floor)), now=now)
+    full = ids and len(ids) == min(wanted.limit, CHUNK)
+    before = ids[-1] if full else floor + 1 if floor > wanted.after else None
     return Found(tx.query(JOBS.jobs, {"ids": ids}), before)
 
 
 def _floor(tx: Tx, wanted: Filter, most: int) -> int:
-    """The lowest id that a look reaches; 0 if it reaches the end."""
-    if wanted.phase in HELD:
+    """The first job that a look does not reach; 0 if it reaches the end, or finds its page at once."""
+    if wanted.phase in HELD or not (wanted.phase or wanted.task or wanted.queue or wanted.key):
         return 0
-    statement = OPERATE.floor_failed if wanted.phase == "failed" else OPERATE.floor
-    rows = tx.query(statement, {"before": wanted.before, "skipped": most - 1})
-    return rows[0][0] if rows else 0
+    failed = wanted.phase == "failed"
+    statement = OPERATE.search_floor_failed if failed else OPERATE.search_floor
+    rows = tx.query(statement, {"before": wanted.before, "look": most})
+    return int(rows[0][0]) if rows else 0
 
 
-def _searched(tx: Tx, wanted: Filter, *, limit: int, floor: int, now: int) -> list[int]:
+def _searched(tx: Tx, wanted: Filter, *, now: int) -> list[int]:
     values: dict[str, Any] = {
         "before": wanted.before,
+        "after": wanted.after,
         "task": wanted.task,
         "queue": wanted.queue,
         "key": wanted.key,
-        "wanted": limit,
+        "wanted": min(wanted.limit, CHUNK),
     }
     own = wanted.own or bool(wanted.task or wanted.queue or wanted.key)
     more = {"phase": wanted.phase, "now": now, "own": int(own), "own_queue": OWN_QUEUE}
     if wanted.phase == "failed":
-        found = tx.query(OPERATE.search_failed, {**values, "floor": floor})
+        found = tx.query(OPERATE.search_failed, values)
     elif wanted.phase in HELD:
         found = tx.query(OPERATE.search_held, {**values, **more})
     else:
-        found = tx.query(OPERATE.search, {**values, **more, "floor": floor})
+        found = tx.query(OPERATE.search, {**values, **more})
     return [row[0] for row in found]
 
 

@@ -4,25 +4,17 @@
 select id from duework_lane where queue = :queue
 
 -- name: held_by_worker
-select worker, count(*)
-from duework_job
-where worker is not null
+-- In the order of its index, so that no planner thinks of walking through the table instead.
+select worker, count(*) from (
+    select worker from duework_job where worker is not null order by due limit 1000000) held
 group by worker
 
--- name: floor
--- How far down a look for jobs goes: the last of so many rows; none if there are fewer.
-select id from duework_job where id < :before order by id desc limit 1 offset :skipped
-
--- name: floor_failed
--- The same among those that failed.
-select id from duework_job where state = 'failed' and id < :before order by id desc limit 1 offset :skipped
-
 -- name: search
--- One page, newest first, of ids from :floor on. The phase is derived here and nowhere else in SQL.
+-- One page, newest first. The phase is derived here and nowhere else in SQL.
 select j.id
 from duework_job j
 join duework_lane l on l.id = j.lane
-where j.id < :before and j.id >= :floor
+where j.id < :before and j.id > :after
   and (:task = '' or j.task = :task)
   and (:queue = '' or l.queue = :queue)
   and (:key = '' or j.key = :key)
@@ -41,7 +33,7 @@ limit :wanted
 select j.id
 from duework_job j
 join duework_lane l on l.id = j.lane
-where j.state = 'failed' and j.id < :before and j.id >= :floor
+where j.state = 'failed' and j.id < :before and j.id > :after
   and (:task = '' or j.task = :task)
   and (:queue = '' or l.queue = :queue)
   and (:key = '' or j.key = :key)
@@ -53,7 +45,7 @@ limit :wanted
 select j.id
 from duework_job j
 join duework_lane l on l.id = j.lane
-where j.worker is not null and j.id < :before
+where j.worker is not null and j.id < :before and j.id > :after
   and (:task = '' or j.task = :task)
   and (:queue = '' or l.queue = :queue)
   and (:key = '' or j.key = :key)
@@ -61,6 +53,14 @@ where j.worker is not null and j.id < :before
   and (:phase = 'running') = (j.due > :now)
 order by j.id desc
 limit :wanted
+
+-- name: search_floor
+-- The first job that a look at so many does not reach; by the numbers alone.
+select id from duework_job where id < :before order by id desc limit 1 offset :look
+
+-- name: search_floor_failed
+-- The same among those that failed.
+select id from duework_job where state = 'failed' and id < :before order by id desc limit 1 offset :look
 
 -- name: in_order
 -- Counts stop at a bound if their rows come in the order of an index; SQLite reads them in no other way.

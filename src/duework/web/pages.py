@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
+from duework import verbs
 from duework.clock import FOREVER
 from duework.errors import NotFound
 from duework.handles import Job
@@ -54,7 +55,6 @@ def jobs(visit: Visit) -> Response:
     before = visit.asked("before") or str(2**62)
     if not re.fullmatch(r"[0-9]{1,19}", before):
         raise HTTPException(400, "`before` is the id of a job.")
-    # A bounded number of rows: a filter that few jobs fit is told how far it got.
     found = visit.app.search_jobs(phase=phase, **wanted, before=min(int(before), 2**62), limit=PAGE)
     shown, status = found.jobs, visit.app.status()
     counts = {**sums(status), "failed": status.failed}
@@ -84,7 +84,8 @@ def jobs(visit: Visit) -> Response:
         with_phase=lambda value: url(phase=value),
         without=lambda name: url(**{name: ""}),
         newest=url(),
-        older=url(before=str(found.before)) if found.before is not None else "",
+        older="" if found.before is None else url(before=str(found.before)),
+        looked=verbs.LOOK if found.before is not None and len(found.jobs) < PAGE else 0,
         paged=bool(visit.asked("before")),
         says=says,
     )

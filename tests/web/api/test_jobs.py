@@ -341,3 +341,17 @@ def test_what_was_stored_by_others_stays_data(program: Program, app: App) -> Non
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["cache-control"] == "no-store"
+
+
+def test_whoever_asks_too_often_gets_a_problem_too(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DUEWORK_WEB_FAILURES", "2")
+    stranger = Program(app)
+    stranger.client.headers["authorization"] = "Bearer dw_nobody"
+
+    found = [stranger.problem("GET", "/jobs") for _ in range(4)]
+
+    assert found[0] == (401, "unauthorized")
+    assert found[-1] == (429, "too_many_requests")
+    assert int(stranger.ask("GET", "/jobs").headers["retry-after"]) > 0

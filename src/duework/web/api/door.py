@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -155,6 +156,18 @@ def _key(operation: Operation, request: Request) -> str | None:
             400, f"An Idempotency-Key is one text of 1 to {LONGEST_KEY} printable characters."
         )
     return given[0]
+
+
+def is_api(scope: Scope) -> bool:
+    """Whether a request is one for the API, before anybody has looked for its route."""
+    return f"{BASE}/" in f"{scope['path']}/"
+
+
+def answer_refusal(error: HTTPException, request: Request) -> Response:
+    """A refusal by whoever stands before the API, with its headers."""
+    answer = _problem(error, request)
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 def _problem(error: Exception, request: Request) -> Response:

@@ -20,6 +20,7 @@ REFUSALS = {
     413: "The body is too large",
     415: "The body is no JSON",
     422: "The body or the query does not fit its type",
+    429: "Too many requests from this address or with this token; try again after Retry-After seconds",
     503: "The database does not answer; try again",
 }
 _PARAMETER = re.compile(r"\{(\w+)(?::any)?\}")
