@@ -131,6 +131,7 @@ class App(Part):
     revive, arevive = verb(JobVerbs, JobVerbs.revive)
     purge, apurge = verb(JobVerbs, JobVerbs.purge)
     pause, apause = verb(JobVerbs, JobVerbs.pause)
+    move, amove = verb(JobVerbs, JobVerbs.move)
     resume, aresume = verb(JobVerbs, JobVerbs.resume)
     paused, apaused = verb(JobVerbs, JobVerbs.paused)
     purge_queue, apurge_queue = verb(JobVerbs, JobVerbs.purge_queue)

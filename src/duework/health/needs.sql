@@ -20,8 +20,8 @@ limit :wanted
 select count(*), min(u.settled) from (
     select settled from duework_delivery where state = 'unsure' order by job limit :bound) u
 
--- name: unsure_messages
--- By steps over the index from outbox to outbox.
+-- name: messages
+-- Of one state. By steps over the index from outbox to outbox.
 with recursive n (outbox) as (
     select min(outbox) from duework_outbox
     union all
@@ -30,10 +30,10 @@ with recursive n (outbox) as (
 )
 select n.outbox,
        (select count(*) from (
-            select 1 from duework_outbox o where o.outbox = n.outbox and o.state = 'unsure'
-            order by o.id limit :bound) unsure),
+            select 1 from duework_outbox o where o.outbox = n.outbox and o.state = :state
+            order by o.id limit :bound) found),
        (select o.settled from duework_outbox o
-        where o.outbox = n.outbox and o.state = 'unsure'
+        where o.outbox = n.outbox and o.state = :state
         order by o.id limit 1)
 from n
 where n.outbox is not null

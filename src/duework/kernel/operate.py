@@ -16,7 +16,7 @@ from duework.db.queries import load
 from duework.errors import Conflict, NotFound
 from duework.kernel.batches.counters import SettleContext, Tally
 from duework.kernel.error_text import storable
-from duework.kernel.job import OWN_QUEUE, Reaction
+from duework.kernel.job import OWN_QUEUE, LockedJob, Reaction
 from duework.kernel.lanes import JOBS, Lanes
 from duework.kernel.settle import cancel_waiting, lock_jobs, lock_jobs_in_order, serial_busy, waits
 
@@ -164,6 +164,32 @@ def _searched(tx: Tx, wanted: Filter, *, now: int) -> list[int]:
     else:
         found = tx.query(OPERATE.search, {**values, **more})
     return [row[0] for row in found]
+
+
+def replan(tx: Tx, plans: Sequence[tuple[int, int]]) -> list[int]:
+    """Let jobs (id, due) that wait be due at another time, with the failures they have; for operators.
+
+    A Conflict if one of them runs, has ended, or waits for another job and not for a time.
+    """
+    rows = lock_jobs_in_order(tx, [job for job, _ in plans])
+    for job, due in sorted(plans):
+        if (row := rows.get(job)) is None:
+            raise NotFound(f"there is no job {job}")
+        if (why := _fixed(row)) is not None:
+            raise Conflict(f"nothing was changed: job {job} {why}")
+        tx.query(JOBS.replan, {"id": job, "due": due})
+    return [job for job, _ in plans]
+
+
+def _fixed(row: LockedJob) -> str | None:
+    """Why its time cannot be changed; None if it can."""
+    if row.state != "open":
+        return f"is {row.state}; a retry opens it again"
+    if row.worker is not None:
+        return "runs already"
+    if row.due >= FOREVER:
+        return "waits for another job, not for a time"
+    return "is the engine's own" if row.task.startswith(f"{OWN_QUEUE}.") else None
 
 
 def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: Reaction) -> int:
