@@ -51,7 +51,7 @@ class Day:
         self.hosts = [Host(url), Host(url)]
         self.one_host = not served(url)
         if self.one_host:
-            self.hosts[1].app._clock = self.hosts[1].clock = self.hosts[0].clock
+            self.hosts[1].app.wiring.bound.clock = self.hosts[1].clock = self.hosts[0].clock
         self.rng = rng
         self.ops: list[Op] = []
         self.notes: list[dict[str, Any]] = []

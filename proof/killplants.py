@@ -21,7 +21,7 @@ Plant = Callable[[Shop, Ack], None]
 
 def _apart(shop: Shop, verb: Callable[[Tx], Any]) -> None:
     """In a transaction of its own, through a connection of its own."""
-    with shop.app.engine.database.transaction() as tx:
+    with shop.app.wiring.engine.database.transaction() as tx:
         verb(tx)
 
 
@@ -39,7 +39,7 @@ def effect_before_the_settle(shop: Shop, _say: Ack) -> None:
         for effect in ending.effects:
             effect(tx)
         # What was written so far is committed, and the rest of the group goes on after it.
-        database = shop.app.engine.database
+        database = shop.app.wiring.engine.database
         assert isinstance(database, SqliteDatabase)
         connection = database._write_connection()
         connection.execute("release duework")

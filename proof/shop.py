@@ -70,7 +70,7 @@ class Shop:
         self.boot = "first"
         self.app = App(f"sqlite:///{path}", durability=durability)
         self.clock = VirtualClock(now)
-        self.app._clock = self.clock
+        self.app.wiring.bound.clock = self.clock
         self._add_tasks()
 
     def _add_tasks(self) -> None:
@@ -107,8 +107,9 @@ class Shop:
         """The same tasks for another file, or for the next process on this one."""
         app = self.app
         self.path, self.clock = path, VirtualClock(now)
-        app._url, app._clock, app._closed = f"sqlite:///{path}", self.clock, False
-        app._parts.clear()
+        bound = app.wiring.bound
+        bound.url, bound.clock, bound.closed = f"sqlite:///{path}", self.clock, False
+        app.wiring.parts.clear()
 
     def open(self) -> None:
         """Open and migrate; the table of effects is the user's own."""
@@ -164,7 +165,7 @@ class Hand:
     """A worker's turns, taken one after the other in the caller's thread."""
 
     def __init__(self, shop: Shop) -> None:
-        engine = shop.app.engine
+        engine = shop.app.wiring.engine
         self._shop = shop
         self._engine = engine
         self.id = secrets.randbits(62)
@@ -220,7 +221,7 @@ class Hand:
         taken: list[Claimed] = []
         writer, enqueue = self._engine.writer, self._engine.enqueue_alone
         writer.attached.leave(self._attached(taken))
-        new = task.using()._new_job(arguments, {}, self._engine.clock.now())
+        new = task.as_job(arguments, {}, self._engine.clock.now())
         request = requested(enqueue, [new], self.patience)
         writer._commit_group([request])
         request.answer()

@@ -182,7 +182,7 @@ class Run:
     async def cancel(self, node: Node) -> None:
         known = [op.job for op in self.ops if op.job is not None]
         if known:
-            engine, job = node.app.engine, self.rng.choice(known)
+            engine, job = node.app.wiring.engine, self.rng.choice(known)
             with contextlib.suppress(Error):
                 [answer] = await engine.writer.acall(engine.cancel, [(job, "not wanted")])
                 self.world.say(f"cancel {job} {answer}")
@@ -342,7 +342,7 @@ def _history(this: Run, observer: App) -> History:
 
 
 def _outcome(this: Run, history: History, observer: App) -> Outcome:
-    with observer.engine.database.reading() as tx:
+    with observer.wiring.engine.database.reading() as tx:
         broken = [each for each in verify(tx, CHECKS) if each.violations]
     trace = hashlib.sha256()
     for line in this.world.log:

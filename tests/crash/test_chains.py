@@ -69,7 +69,7 @@ class Sync:
         self.is_sound()
 
     def is_sound(self) -> None:
-        with self.h.app.engine.database.reading() as tx:
+        with self.h.app.wiring.engine.database.reading() as tx:
             assert [each for each in verify(tx, EVERY) if each.violations] == []
 
 

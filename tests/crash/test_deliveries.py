@@ -58,7 +58,7 @@ def test_no_channel_is_lost_and_none_is_sent_twice_without_a_key(h: Harness) -> 
         (row,) = rows(h).values()
         assert row.state == "done"
         assert row.failures <= 1
-        with h.app.engine.database.reading() as tx:
+        with h.app.wiring.engine.database.reading() as tx:
             for invariant in SHAPE.checks():
                 assert tx.query(invariant.statement, {"bound": 9}) == []
 

@@ -172,7 +172,7 @@ def test_a_machine_of_the_same_name_keeps_its_leases_until_they_end(
     harness.advance("30s")
 
     # A file is on this machine, which was restarted; a server may have any number of machines.
-    assert ran == [began if harness.app.engine.near else began + lease]
+    assert ran == [began if harness.app.wiring.engine.near else began + lease]
     assert job.refresh().state == "done"
 
 

@@ -273,7 +273,7 @@ def test_no_statement_walks_through_the_table_with_statistics(crowded: Kernel) -
 def test_sqlite_plans_each_statement_once(tmp_path: Path) -> None:
     again: list[int] = []
     with closing(App(f"sqlite:///{tmp_path / 'work.db'}")) as app:
-        tx: Any = app.engine.database.begin()
+        tx: Any = app.wiring.engine.database.begin()
         tx.connection.trace_v2(
             apsw.SQLITE_TRACE_PROFILE,
             lambda event: again.append(event["stmt_status"]["SQLITE_STMTSTATUS_REPREPARE"]),
@@ -286,7 +286,7 @@ def test_sqlite_plans_each_statement_once(tmp_path: Path) -> None:
                 tx.query(each, values)
             found[name] = again.copy()
             again.clear()
-        app.engine.database.rollback()
+        app.wiring.engine.database.rollback()
 
     assert {name: counts for name, counts in found.items() if any(counts)} == {}
 

@@ -148,9 +148,9 @@ class Unworded(duework.facts.ShapeFact):
 def test_it_is_written_by_name_in_a_transaction_of_the_users(
     h: Harness, countdowns: Countdowns
 ) -> None:
-    write = h.app.registry.writes["countdown"]
+    write = h.app.wiring.registry.writes["countdown"]
 
-    h.app.engine.writer.call(write.verb, [NewCountdown("gemini", 2)])
+    h.app.wiring.engine.writer.call(write.verb, [NewCountdown("gemini", 2)])
 
     assert countdowns.list() == [("gemini", "running", 2)]
 
@@ -210,10 +210,10 @@ def test_two_shapes_of_one_name_are_refused(h: Harness, countdowns: Countdowns) 
 
 def test_a_database_that_lacks_its_table_says_which(url: str) -> None:
     first = App(url)
-    _ = first.engine
+    _ = first.wiring.engine
     first.close()
     app = App(url)
-    app.registry.shapes["countdowns"] = SHAPE
+    app.wiring.registry.shapes["countdowns"] = SHAPE
 
     assert app.admin.pending() == ["shape:countdowns 0001 countdowns"]
 

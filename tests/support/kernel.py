@@ -182,9 +182,9 @@ class Kernel:
     def batch(self, task: str, members: int, /, *, then: str = "", **more: Any) -> Enqueued:
         """A batch of so many members, perhaps with a follow-up that takes no argument."""
         follow = Follow(LaneName("default", then)) if then else None
-        batch_of = {name: more.pop(name) for name in ("key", "keep") if name in more}
+        get_batch = {name: more.pop(name) for name in ("key", "keep") if name in more}
         payloads = [f"[{number}]" for number in range(members)]
-        new = NewBatch("a batch", self.new(task, **more), payloads, then=follow, **batch_of)
+        new = NewBatch("a batch", self.new(task, **more), payloads, then=follow, **get_batch)
 
         def verb(tx: Tx) -> list[Enqueued]:
             return batches.create(tx, [new], ids=self.ids, lanes=self.lanes, now=self.now)  # type: ignore[arg-type]

@@ -104,7 +104,7 @@ def part_commands(name: str, given: Sequence[str]) -> click.Group | None:
             )
             about = f"Commands of the part {name}."
             return click.Group(name, part.commands, help=about, params=[option])
-    shape = app.registry.shapes.get(name)
+    shape = app.wiring.registry.shapes.get(name)
     # Those of the engine's own shapes are in `shapes/`, and were found before.
     found = None if shape is None else getattr(shape.module("cli"), "commands", None)
     return found if isinstance(found, click.Group) else None

@@ -54,6 +54,8 @@ class WorkerLimits:
     async_slots: int = 100
     thread_slots: int = 10
     process_slots: int = 2
+    # How much memory durable objects may take that are not in use.
+    object_cache_bytes: int = 64 * 2**20
 
 
 class OtherWorkers(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from duework.db.database import Tx
 from duework.errors import UsageError
@@ -19,7 +19,15 @@ from duework.kernel.job import Claimed, Effect, NewJob
 from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 
+if TYPE_CHECKING:
+    from duework.shapes.objects.proxy import ObjectHandle
+    from duework.typed.calls import Enqueues, MakesBatch, MakesSchedule, Starts, Submits
+
+P = ParamSpec("P")
 T = TypeVar("T")
+M = TypeVar("M")
+J = TypeVar("J")
+C = TypeVar("C")
 
 # Keys of jobs that a schedule made: with its key and its slot.
 SCHEDULED = "schedule:"
@@ -59,7 +67,57 @@ class Write:
         tx.write(self.sql, self.rows, **self.values)
 
 
-class Run:
+class CommitVerbs(Generic[J, C]):
+    """What a Run and a Transaction have in common: all of it goes with one commit, or nothing does.
+
+    Of a Transaction that is its own, and a verb answers; of a Run it is the settle, and nothing is known yet.
+    """
+
+    def _commit_now(self) -> int:
+        """The time that new rows go by."""
+        raise NotImplementedError
+
+    def _put(self, shape: str, item: Any) -> Any:
+        """Write an item of a shape, by its name: job, batch, chain, schedule, message, touch."""
+        raise NotImplementedError
+
+    def enqueue(self, task: Enqueues[P], /, *args: P.args, **kwargs: P.kwargs) -> J:
+        """Enqueue a task, or `task.using(…)`, with this commit or not at all."""
+        new: J = self._put("job", task.as_job(args, kwargs, self._commit_now()))
+        return new
+
+    @property
+    def batch(self) -> MakesBatch[J]:
+        """Make a batch with this commit; the id is the batch's. Takes what `app.batch` takes."""
+        return self._batch
+
+    def _batch(self, task: Any, items: Iterable[Any], /, **options: Any) -> J:
+        new: J = self._put("batch", task.as_batch(items, self._commit_now(), **options))
+        return new
+
+    def start(self, chain: Starts[P], /, *args: P.args, **kwargs: P.kwargs) -> C:
+        """Start a chain, or `chain.using(…)`, with this commit or not at all."""
+        new: C = self._put("chain", chain.as_chain(args, kwargs, self._commit_now()))
+        return new
+
+    @property
+    def schedule(self) -> MakesSchedule[None]:
+        """Make or change a schedule with this commit. Takes what `app.schedule` takes."""
+        return self._schedule
+
+    def _schedule(self, task: Any, /, **options: Any) -> None:
+        self._put("schedule", task.as_schedule(options, self._commit_now()))
+
+    def submit(self, outbox: Submits[M], message: M, /) -> None:
+        """Queue a message of an outbox, or of `outbox.using(…)`, with this commit or not at all."""
+        self._put("message", outbox.as_message(message, self._commit_now()))
+
+    def touch(self, *topics: str) -> None:
+        """Tell those who listen to `app.changes()` that these changed, once this has committed."""
+        self._put("touch", touched(topics))
+
+
+class Run(CommitVerbs[None, None]):
     """The running attempt; given to a task whose first parameter is annotated `Run`."""
 
     _random: random.Random | None = None
@@ -119,12 +177,13 @@ class Run:
         hide(value)
         return value
 
-    def object(self, of: Any, key: str) -> Any:
+    def object(self, of: type[T], key: str) -> ObjectHandle[T]:
         """A durable object by class and key, to call its methods: each call is a commit of its own.
 
         It is not undone when this attempt fails, and made again when it is retried: `run.key` tells.
         """
-        return self._host.object(of, key)
+        found: ObjectHandle[T] = self._host.object(of, key)
+        return found
 
     def spent(self, quota: Any, units: int) -> None:
         """Say how much of a quota this attempt has used in all; said again, the last one counts.
@@ -157,37 +216,15 @@ class Run:
         """Write with the settle, or not at all."""
         self._buffer.add(Write(sql, values, rows))
 
-    def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> None:
-        """Enqueue with the settle, or not at all. `task` may be `task.using(…)`."""
-        self._buffer.add(task.using()._new_job(args, kwargs, self._host.now()))  # noqa: SLF001 - ours
-
-    def batch(self, task: Any, items: Iterable[Any], /, **options: Any) -> None:
-        """Make a batch with the settle, or not at all. Takes what `app.batch` takes."""
-        new = task.using()._new_batch(items, self._host.now(), **options)  # noqa: SLF001 - ours
-        self._buffer.add(self._host.effect_as("batch", new))
-
-    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> None:
-        """Start a chain with the settle, or not at all. `chain` may be `chain.using(…)`."""
-        new = chain.using()._new_chain(args, kwargs, self._host.now())  # noqa: SLF001 - ours
-        self._buffer.add(self._host.effect_as("chain", new))
-
-    def schedule(self, task: Any, /, **options: Any) -> None:
-        """Make or change a schedule with the settle, or not at all; options as `app.schedule`."""
-        new = task.declared_by.new_schedule(task, options, self._host.now())
-        self._buffer.add(self._host.effect_as("schedule", new))
-
-    def submit(self, outbox: Any, message: Any, /) -> None:
-        """Queue a message with the settle, or not at all. `outbox` may be `outbox.using(…)`."""
-        new = outbox.using()._new(message, self._host.now())  # noqa: SLF001 - ours
-        self._buffer.add(self._host.effect_as("message", new))
-
-    def touch(self, *topics: str) -> None:
-        """Tell those who listen to `app.changes()` that these changed, with the settle or not at all."""
-        self._buffer.add(self._host.effect_as("touch", touched(topics)))
-
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""
         self._buffer.add(lambda tx: function(self._host.transaction(tx)))
+
+    def _commit_now(self) -> int:
+        return self._host.now()
+
+    def _put(self, shape: str, item: Any) -> None:
+        self._buffer.add(item if shape == "job" else self._host.effect_as(shape, item))
 
 
 def buffer_of(run: Run) -> Buffer:

@@ -255,6 +255,15 @@ class Registry:
         task.check_arounds(found)
         task.arounds = found
 
+    def limit_queue(
+        self, name: str, concurrency: int | None, pace: Pace | Sequence[Pace] = ()
+    ) -> None:
+        """What holds for a queue's jobs over all processes."""
+        if concurrency is not None:
+            self.queue_limits[name] = check_count("concurrency", concurrency, 1)
+        if pace:
+            self.pace_queue(name, pace)
+
     def pace_queue(self, name: str, pace: Pace | Sequence[Pace]) -> None:
         """Let a queue's jobs be admitted by a pace, whatever their tasks have."""
 

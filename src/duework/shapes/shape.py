@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
-    from duework.app import App
     from duework.db.database import Tx, Values
     from duework.db.queries import Statement
     from duework.kernel.engine import Engine
     from duework.kernel.facts import Wording
     from duework.kernel.job import Effect, Ending, LockedJob
     from duework.kernel.tasks import Registry, Writes
+    from duework.wiring import Wiring
 
 _TABLE = re.compile(r"(?im)^create table (?:if not exists )?(\w+)")
 
@@ -90,7 +90,7 @@ class Hooks:
 
     shape: ClassVar[Shape]
 
-    def bind(self, app: App) -> None:
+    def bind(self, wiring: Wiring) -> None:
         """It belongs to this App from now on; the database is not open yet."""
 
     def writes(self) -> Mapping[str, Writes]:

@@ -175,7 +175,9 @@ def systems(parts: Sequence[Part], here: str) -> list[dict[str, Any]]:
     """What the side bar lists of parts: those with a page at "/", and below the open one its others."""
     found = []
     for part in parts:
-        pages = {page.endpoint.path: page for page in part.pages if page.auth == "token"}
+        pages = {
+            page.endpoint.path: page for page in part.contents.face.pages if page.auth == "token"
+        }
         if "/" not in pages or not pages["/"].nav:
             continue
         first, root = pages["/"], f"/{part.name}/"

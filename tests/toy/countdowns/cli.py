@@ -20,6 +20,6 @@ def commands() -> None:
 @on_database()
 def list_(app: App, out: Out) -> None:
     """List countdowns by name."""
-    with app.engine.database.reading() as tx:
+    with app.wiring.engine.database.reading() as tx:
         for name, state, remaining in verbs.listed(tx):
             out.say(f"{name} {state} {remaining}")

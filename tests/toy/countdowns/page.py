@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def show(visit: Visit) -> Response:
     """All countdowns by name."""
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         return visit.render(visit, "countdowns/list.html", rows=verbs.listed(tx))
 
 

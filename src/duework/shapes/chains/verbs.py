@@ -30,8 +30,8 @@ from duework.shapes.chains.handle import Chain, ChainPage, Counts, End, Next, ex
 from duework.shapes.shape import CHUNK, Hooks, Shape, in_chunks
 
 if TYPE_CHECKING:
-    from duework.app import App
     from duework.shapes.chains.tasks import ChainTask
+    from duework.wiring import Wiring
 
 CHAINS = load("duework.shapes.chains", "chains")
 
@@ -68,19 +68,19 @@ class Chains(Hooks):
     shape: ClassVar[Shape] = SHAPE
 
     def __init__(self) -> None:
-        self._app: App | None = None
+        self._wiring: Wiring | None = None
         self.tasks: dict[str, ChainTask[...]] = {}
 
-    def bind(self, app: App) -> None:
-        self._app = app
+    def bind(self, wiring: Wiring) -> None:
+        self._wiring = wiring
 
     def writes(self) -> Mapping[str, Writes]:
         return {"chain": Writes(NewChain, self.start_all)}
 
     @property
     def _engine(self) -> Engine:
-        assert self._app is not None, "bound"
-        return self._app.engine
+        assert self._wiring is not None, "bound"
+        return self._wiring.engine
 
     def _call(self, verb: Callable[[Tx, list[Item]], Sequence[Result]], item: Item) -> Result:
         return self._engine.writer.call(verb, [item])[0]
@@ -112,7 +112,7 @@ class Chains(Hooks):
 
     def _view(self, row: Sequence[Any]) -> Chain:
         fields: dict[str, Any] = dict(zip(Chain.__struct_fields__, row, strict=False))
-        return Chain(**fields, _app=self._app)
+        return Chain(**fields, _chains=self)
 
     def _found(self, rows: Sequence[Sequence[Any]], identifier: int) -> Chain:
         if not rows:

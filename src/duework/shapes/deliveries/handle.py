@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Unpack
 
 from duework.averbs import averb
 from duework.clock import FOREVER
@@ -41,10 +41,11 @@ from duework.shapes.shape import CHUNK, Hooks, Shape, doing, in_chunks
 from duework.task import Task, Using
 
 if TYPE_CHECKING:
-    from duework.app import App
     from duework.handles import Job
     from duework.kernel.engine import Engine
     from duework.kernel.job import Ending, LockedJob
+    from duework.typed.options import EnqueueOptions
+    from duework.wiring import Wiring
 
 P = ParamSpec("P")
 
@@ -60,23 +61,17 @@ class Delivery(Task[P, Any, Any]):
     def __init__(
         self, task: Task[..., Any, Any], body: Callable[..., Any], plan: DeliveryShape
     ) -> None:
-        super().__init__(task.definition, None, task.declared_by)
-        self._inner = task
+        super().__init__(task.definition, task.contents)
         self._body = body
         self._plan = plan
         self.__wrapped__ = body
         self.__doc__ = body.__doc__
         self.__name__ = body.__name__
 
-    @property
-    def app(self) -> App:
-        """The App that it was declared on, or that has included its Part."""
-        return self._inner.app
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._body(*args, **kwargs)
 
-    def using(self, **options: Any) -> Using[P, Any]:
+    def using(self, **options: Unpack[EnqueueOptions]) -> Using[P, Any]:
         """Options for the next enqueue, as of any task."""
         if options.get("when_running") is not None:
             raise UsageError("a delivery chooses its channels once: it takes no when_running=")
@@ -97,13 +92,13 @@ class DeliveryShape(Hooks):
     def __init__(self, channels: Mapping[str, Channel], partial: Partial) -> None:
         self.senders = Senders(channels, lambda: self._engine)
         self._partial = partial
-        self._app: App | None = None
+        self._wiring: Wiring | None = None
         self._tasks: dict[str, Definition] = {}
         # The tasks that send, and their channels.
         self.names: dict[str, str] = {}
 
-    def bind(self, app: App) -> None:
-        self._app = app
+    def bind(self, wiring: Wiring) -> None:
+        self._wiring = wiring
 
     def add(self, channel: str, task: Definition) -> None:
         """The task whose jobs send a channel."""
@@ -112,9 +107,9 @@ class DeliveryShape(Hooks):
 
     @property
     def _engine(self) -> Engine:
-        if self._app is None:
+        if self._wiring is None:
             raise UsageError("this delivery belongs to a Part that no App has included yet")
-        return self._app.engine
+        return self._wiring.engine
 
     def channels(self, job: int) -> list[Sending]:
         with self._engine.database.reading() as tx:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import msgspec
 
@@ -30,7 +30,9 @@ from duework.shapes.shape import Hooks, Shape
 from duework.task import Task
 
 if TYPE_CHECKING:
-    from duework.app import App
+    from duework.shapes.schedules.declare import Scheduling
+    from duework.typed.options import ScheduleOptions
+    from duework.wiring import Wiring
 
 Check = Callable[..., Any]
 
@@ -92,10 +94,10 @@ class Declared(Hooks):
         row.declared = f"{row.declared}{row.idle}"
         return row
 
-    def bind(self, app: App) -> None:
+    def bind(self, wiring: Wiring) -> None:
         """The check is known to processes that know the task."""
         if self.check is not None:
-            app.registry.add(_firing(f"{FIRE_TASK}:{self.task.name}", app, self.check))
+            wiring.registry.add(_firing(f"{FIRE_TASK}:{self.task.name}", wiring, self.check))
 
 
 class Schedules(Hooks):
@@ -103,23 +105,23 @@ class Schedules(Hooks):
 
     shape: ClassVar[Shape] = SHAPE
 
-    def bind(self, app: App) -> None:
-        self._app = app
-        app.registry.add(_firing(FIRE_TASK, app, None))
+    def bind(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        wiring.registry.add(_firing(FIRE_TASK, wiring, None))
 
     def writes(self) -> Mapping[str, Writes]:
         return {"schedule": Writes(Row, self._put)}
 
     def _put(self, tx: Tx, rows: list[Row]) -> Sequence[Row]:
-        return ScheduleVerbs(self._app.engine).put(tx, rows, default=False)
+        return ScheduleVerbs(self._wiring.engine).put(tx, rows, default=False)
 
     def arm(self) -> None:
         """Write the schedules of decorators; take away those that are no longer declared."""
-        app = self._app
-        engine = app.engine
-        declared = [each for each in app._shapes if isinstance(each, Declared)]  # noqa: SLF001 - ours
+        wiring = self._wiring
+        engine = wiring.engine
+        declared = [each for each in wiring.shapes if isinstance(each, Declared)]
         names = {each.task.name for each in declared}
-        others = sorted(set(app.registry.names()) - names)
+        others = sorted(set(wiring.registry.names()) - names)
         if not declared and not self._decorated(others):
             return
 
@@ -136,7 +138,7 @@ class Schedules(Hooks):
 
     def _decorated(self, names: list[str]) -> bool:
         """Whether a decorator once declared one of these, so that there is something to take away."""
-        engine = self._app.engine
+        engine = self._wiring.engine
         with engine.database.reading() as tx:
             return any(row.decorated for row in ScheduleVerbs(engine).find(tx, names).values())
 
@@ -144,10 +146,10 @@ class Schedules(Hooks):
         """The job that fires was cancelled by somebody: the schedule is paused."""
         if ending.kind in {"cancelled", "failed"}:
             key = (job.owner or "").removeprefix(OWNER)
-            ScheduleVerbs(self._app.engine).interrupted(tx, key, job.id, ending.error)
+            ScheduleVerbs(self._wiring.engine).interrupted(tx, key, job.id, ending.error)
 
 
-def _firing(name: str, app: App, check: Check | None) -> Definition:
+def _firing(name: str, wiring: Wiring, check: Check | None) -> Definition:
     """The engine's own task behind schedules: one fire, and with it others that are due."""
 
     async def fire(run: Run, key: str) -> None:
@@ -157,7 +159,7 @@ def _firing(name: str, app: App, check: Check | None) -> Definition:
         job = run.job.id
 
         def effect(tx: Tx) -> None:
-            ScheduleVerbs(app.engine).fire(tx, key, job, group=group, idle=idle, note=note)
+            ScheduleVerbs(wiring.engine).fire(tx, key, job, group=group, idle=idle, note=note)
 
         buffer_of(run).add(effect)
 
@@ -224,7 +226,7 @@ class Schedule(msgspec.Struct, frozen=True):
     # How many slots it fires, and how many of them it has fired.
     count: int | None
     counted: int
-    _app: Any = None
+    _scheduling: Any = None
 
     def __repr__(self) -> str:
         return f"<schedule {self.key} {self.when} {self.state}>"
@@ -262,32 +264,34 @@ class Schedule(msgspec.Struct, frozen=True):
 
     def refresh(self) -> Schedule:
         """The schedule as it is now; `NotFound` if it was deleted."""
-        return self._of().find_schedule(self.key)
+        return self._of().get(self.key)
 
     def pause(self) -> Schedule:
         """Fire no more until `resume`."""
-        return self._of()._on_schedule(ScheduleVerbs.pause, self.key)  # noqa: SLF001 - ours
+        return self._of().change(ScheduleVerbs.pause, self.key)
 
     def resume(self) -> Schedule:
         """Go on with the next slot from now; those that passed meanwhile are not made up for."""
-        return self._of()._on_schedule(ScheduleVerbs.resume, self.key)  # noqa: SLF001 - ours
+        return self._of().change(ScheduleVerbs.resume, self.key)
 
     def postpone(self, length: Duration) -> Schedule:
         """Fire the next slot that much later; the plan stays as it is."""
-        return self._of()._on_schedule(ScheduleVerbs.postpone, self.key, milliseconds(length))  # noqa: SLF001
+        return self._of().change(ScheduleVerbs.postpone, self.key, milliseconds(length))
 
-    def edit(self, /, *, args: Sequence[Any] | None = None, **options: Any) -> Schedule:
+    def edit(
+        self, /, *, args: Sequence[Any] | None = None, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
         """Change what `app.schedule` takes; a decorator does not change it back."""
-        change = self._of()._schedule_change(self.key, args, options)  # noqa: SLF001 - ours
-        return self._of()._on_schedule(ScheduleVerbs.edit, self.key, change)  # noqa: SLF001 - ours
+        edit = self._of().edit(self.key, args, dict(options))
+        return self._of().change(ScheduleVerbs.edit, self.key, edit)
 
     def fire_now(self) -> Job[Any]:
         """One job at once, beside the plan, whatever still runs."""
-        return self._of()._fire_now(self.key)  # noqa: SLF001 - ours
+        return self._of().fire_now(self.key)
 
     def delete(self) -> None:
         """Fire no more, and forget it. What it has fired stays."""
-        self._of()._on_schedule(ScheduleVerbs.delete, self.key)  # noqa: SLF001 - ours
+        self._of().change(ScheduleVerbs.delete, self.key)
 
     arefresh = averb(refresh)
     apause = averb(pause)
@@ -297,8 +301,8 @@ class Schedule(msgspec.Struct, frozen=True):
     afire_now = averb(fire_now)
     adelete = averb(delete)
 
-    def _of(self) -> App:
-        if self._app is None:
+    def _of(self) -> Scheduling:
+        if self._scheduling is None:
             raise Error("this schedule is not bound to an App")
-        app: App = self._app
-        return app
+        scheduling: Scheduling = self._scheduling
+        return scheduling

@@ -91,7 +91,7 @@ def _told(given: Any) -> Any:
 
 def _line(visit: Visit, part: Part, action: PartAction) -> dict[str, Any]:
     """A line of the audit: who, what, on what, why."""
-    engine = part.app.engine
+    engine = part.app.wiring.engine
     person = f"{part.name} person {visit.person.id}" if visit.person else ""
     return {
         "id": engine.ids.draw(),
@@ -114,7 +114,7 @@ def _write(part: Part, statement: Any, values: dict[str, Any]) -> None:
             tx.query(statement, each)
         return [None] * len(items)
 
-    part.app.engine.writer.call(write, [values])
+    part.app.wiring.engine.writer.call(write, [values])
 
 
 def _outcome(part: Part, identifier: int, outcome: str) -> None:

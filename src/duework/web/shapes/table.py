@@ -39,7 +39,7 @@ def page_table(shape: Shape) -> Sequence[Row]:
 def shape_routes(app: App, door: Callable[..., Route], own: Sequence[str]) -> list[Route]:
     """Routes for the pages of all shapes; `own` are the addresses of the shell itself."""
     made: list[Route] = []
-    for shape in app.registry.shapes.values():
+    for shape in app.wiring.registry.shapes.values():
         rows = page_table(shape)
         if rows and any(path.split("/")[1] == shape.name for path in own):
             raise UsageError(f"the pages of shape {shape.name} would stand where ours do")
@@ -52,13 +52,13 @@ def shape_routes(app: App, door: Callable[..., Route], own: Sequence[str]) -> li
 
 def shape_links(app: App) -> Iterator[tuple[str, str]]:
     """Name and address of shapes that have a first page, for the side bar."""
-    for shape in app.registry.shapes.values():
+    for shape in app.wiring.registry.shapes.values():
         if any(path == "" and method == "GET" for path, _, _, method in page_table(shape)):
             yield shape.name, f"/{shape.name}"
 
 
 def with_templates(app: App, ours: BaseLoader) -> BaseLoader:
     """The loader of all templates: ours, and those of shapes under their names."""
-    folders = {shape.name: shape.folder / "pages" for shape in app.registry.shapes.values()}
+    folders = {shape.name: shape.folder / "pages" for shape in app.wiring.registry.shapes.values()}
     found = {name: FileSystemLoader(path) for name, path in folders.items() if path.is_dir()}
     return ChoiceLoader([ours, PrefixLoader(found)]) if found else ours
