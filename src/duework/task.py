@@ -101,6 +101,11 @@ class Using(Generic[P, R]):
         self._options = options
         self._known_lane: LaneName | None = None
 
+    @property
+    def connection(self) -> Any:
+        """The caller's own connection, if `using(connection=…)` has named one."""
+        return self._options.connection
+
     def using(self, **options: Unpack[EnqueueOptions]) -> Using[P, R]:
         """Options for the next enqueue: delay, at, key, once, priority, queue, expires and so on."""
         return Using(self._task, _options(self._options, options))
@@ -239,7 +244,7 @@ class Using(Generic[P, R]):
             members.member,
             members.payloads,
             key=key,
-            then=None if then is None else then.using()._follow(),  # noqa: SLF001 - ours
+            then=None if then is None else then.using().as_follow(),
             keep=None if keep in FOR_EVER else milliseconds(keep),
             keys=members.keys,
             terms=terms,
@@ -270,7 +275,7 @@ class Using(Generic[P, R]):
             once=FOREVER if once == "forever" else None if once is None else milliseconds(once),
         )
 
-    def _follow(self) -> Follow:
+    def as_follow(self) -> Follow:
         """This task as what follows a batch; if it takes an argument, that is the batch's id."""
         options = self._options
         what = "a batch's follow-up"

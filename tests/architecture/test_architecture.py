@@ -59,6 +59,8 @@ MAY_IMPORT = {
     "shapes/*": f"{KERNEL} shapes averbs",
     "outside": f"{DB} kernel averbs",
     "averbs": "",
+    # Types alone.
+    "typed": "",
     "changes": f"{KERNEL} worker/wake",
     "handles": f"averbs {KERNEL}",
     "task": f"averbs handles {KERNEL}",
@@ -272,6 +274,55 @@ def test_no_shape_writes_jobs_or_lanes_but_by_verbs_of_the_kernel() -> None:
 
 
 WRITES = r"(?i)\b(?:insert\s+(?:or\s+\w+\s+)?into|update|delete\s+from)\s+(\w+)"
+
+
+def private_names(path: Path) -> Iterator[tuple[str, str]]:
+    """Private names of other objects that a module uses, or imports; with where."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("duework"):
+            yield from ((each.name, f"{node.lineno}") for each in node.names if private(each.name))
+        elif isinstance(node, ast.Attribute) and private(node.attr):
+            owner = ast.unparse(node.value)
+            if owner not in {"self", "cls", "super()"}:
+                yield node.attr, f"{node.lineno}: {owner}.{node.attr}"
+
+
+# Of every named tuple, and public in spite of their names.
+OF_TUPLES = {"_make", "_asdict", "_replace", "_fields"}
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in OF_TUPLES
+
+
+def made_here(path: Path) -> set[str]:
+    """The private names that a module gives to something: functions, variables, attributes."""
+    found: set[str] = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            found.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return {name for name in found if private(name)}
+
+
+def test_no_private_name_crosses_a_room() -> None:
+    rooms: dict[str, set[str]] = {}
+    for path in MODULES:
+        rooms.setdefault(room_of(name_of(path)), set()).update(made_here(path))
+    ours = set().union(*rooms.values())
+    for path in MODULES:
+        near = rooms[room_of(name_of(path))]
+        for name, where in private_names(path):
+            # What no room of ours has made is another library's.
+            assert name in near or name not in ours, f"{name_of(path)}:{where} is of another room"
+
+
+def test_few_reach_for_what_is_private() -> None:
+    told = [path for path in MODULES if "noqa: SLF001" in path.read_text()]
+    found = sum(path.read_text().count("noqa: SLF001") for path in told)
+
+    assert found < 10, [name_of(path) for path in told]
 
 
 def test_no_folder_holds_more_than_a_reader_can_survey() -> None:

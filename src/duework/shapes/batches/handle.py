@@ -227,7 +227,7 @@ class Batches(Verbs):
         options: dict[str, Any] = {"name": name, "then": then, "key": key, "keep": keep}
         options |= {"member_key": member_key, "once": once}
         new = using.as_batch(items, self.now(), **options)
-        return self._made(new, using._options.connection)  # noqa: SLF001 - ours
+        return self._made(new, using.connection)
 
     def _made(self, new: NewBatch, connection: Any) -> Batch:
         engine = self.engine
