@@ -32,6 +32,7 @@ from duework.kernel.machine import processes
 from duework.kernel.machine.clock_watch import TakeoverPause
 from duework.kernel.machine.processes import Process
 from duework.worker.handoff.board import OfferBoard
+from duework.worker.handoff.claims import Grabs
 from duework.worker.handoff.offer import Offer
 from duework.worker.host import WorkerHost
 from duework.worker.rounds import Round, RoundResult, Rounds
@@ -257,7 +258,7 @@ class Hand:
 
         enqueue = self._engine.enqueue_alone
         return AttachedRequest(
-            self._turns.grab,
+            Grabs(self._engine, self._turns).grab,
             [self._want()],
             loop=cast("asyncio.AbstractEventLoop", AtOnce()),
             beside=lambda request: request.verb == enqueue,

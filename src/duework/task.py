@@ -14,15 +14,8 @@ from duework.codec import check_template
 from duework.durations import Duration, Moment, milliseconds, planned
 from duework.errors import InvalidArguments, UsageError
 from duework.handles import Job
-from duework.kernel.job import (
-    KEEP,
-    Follow,
-    LaneName,
-    MemberTerms,
-    NewBatch,
-    NewJob,
-    NewMembers,
-)
+from duework.kernel.batches.new import Follow, MemberTerms, NewBatch, NewMembers
+from duework.kernel.job import KEEP, LaneName, NewJob
 from duework.kernel.surroundings.reactions import reaction as in_settle
 from duework.kernel.tasks import FOR_EVER, Definition, check_name, check_priority
 

@@ -254,6 +254,24 @@ def test_the_kernel_knows_nothing_above_it() -> None:
             assert there.split("/")[0] in {*GROUND.split(), "db", "kernel"}, module
 
 
+# What a reader of the core reads in one sitting; the statements are in `jobs.sql`.
+CORE = ("job", "lanes", "enqueue", "claim", "settle", "recover")
+CORE_LINES = 2000
+
+
+def test_the_core_is_read_in_one_sitting() -> None:
+    files = [SRC / "kernel" / f"{name}.py" for name in CORE] + [SRC / "kernel" / "jobs.sql"]
+
+    assert sum(len(path.read_text().splitlines()) for path in files) <= CORE_LINES
+
+
+def test_the_verbs_on_jobs_know_what_counts_and_what_admits_by_their_protocols_alone() -> None:
+    verbs = {f"kernel/{name}.py" for name in (*CORE, "operate", "moves", "pruning")}
+    for module, _, there in crossings():
+        if module in verbs:
+            assert there not in {"kernel/batches", "kernel/paces", "kernel/minutes"}, module
+
+
 def test_no_shape_imports_another_one_or_the_worker_or_the_app() -> None:
     for module, here, there in crossings():
         if here.startswith("shapes/"):

@@ -20,8 +20,9 @@ from duework.durations import Duration
 from duework.errors import Error, WaitTimeout
 from duework.handles import Job, looks
 from duework.kernel.batches import verbs
+from duework.kernel.batches.new import MemberTerms, NewBatch
 from duework.kernel.error_text import redact
-from duework.kernel.job import KEEP, MemberTerms, NewBatch
+from duework.kernel.job import KEEP
 from duework.task import Task, Using, new_members
 
 if TYPE_CHECKING:
