@@ -132,8 +132,8 @@ BORDERS = {
     "shapes/objects/cell.py": 1,  # a method of an object
     "shapes/objects/host.py": 4,  # a commit, a load or a method: whoever waits is told
     "shapes/schedules/handle.py": 1,  # a check of the user's
-    "shapes/deliveries/channels.py": 2,  # a sender, in the event loop and in a thread
-    "shapes/outboxes/runner.py": 4,  # submit and poll, in the event loop and in a thread
+    "shapes/sends.py": 2,  # the other side, in the event loop and in a thread
+    "shapes/outboxes/runner.py": 2,  # a poll, in the event loop and in a thread
     "web/parts/actions.py": 1,  # the outcome is written, raised again
     "web/parts/routes.py": 1,  # a handler of a part: answered, and in the log
     "web/parts/table.py": 1,  # a page of a part: the same
