@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from duework.clock import Clock, SystemClock
@@ -24,7 +24,7 @@ from duework.kernel.batches.new import NewBatch, NewMembers
 from duework.kernel.changes import JOBS, Feed, Touched
 from duework.kernel.counters import Counters, SettleContext
 from duework.kernel.facts import ClockStepped, Fact, Traffic
-from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewJob
+from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewJob, Reaction
 from duework.kernel.lanes import Lanes
 from duework.kernel.machine import processes
 from duework.kernel.machine.clock_watch import ClockWatch, Reading, reading
@@ -62,6 +62,19 @@ class WorkerLimits:
     object_cache_bytes: int = 64 * 2**20
 
 
+@dataclass(frozen=True, slots=True)
+class AppSide:
+    """What an App brings along: who reacts to ends and hears of facts, how secrets and objects are found."""
+
+    # Makes the public view of a job for `@task.settled`, and tells shapes.
+    react: Reaction | None = None
+    hooks: list[Callable[[Fact], None]] = field(default_factory=list)
+    # Opens a secret for `run.secret`.
+    open_secret: Callable[[str], str] | None = None
+    # A durable object by class and key.
+    find_object: Callable[[Any, str], Any] | None = None
+
+
 class Forget(Protocol):
     def __call__(self, tx: Tx, *, now: int, chunk: int) -> int:
         """Delete a chunk of what is over; how many rows."""
@@ -96,8 +109,15 @@ class Offers(Protocol):
 class Engine:
     """One process's side of one database."""
 
-    def __init__(self, database: Database, registry: Registry, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        registry: Registry,
+        clock: Clock | None = None,
+        side: AppSide | None = None,
+    ) -> None:
         self.database = database
+        self.side = side or AppSide()
         self.registry = registry
         # Whether all processes that use the database are on this machine, as it is with a file.
         self.near = database.kind == "sqlite"
@@ -112,7 +132,7 @@ class Engine:
         self.ids = Ids(self.clock.now)
         self.writer.before_second_run = self._draw_elsewhere
         self.chance: Callable[[], float] = random.random
-        self.hooks: list[Callable[[Fact], None]] = []
+        self.hooks = self.side.hooks
         # Words facts for the standard `logging`; set by the app when it makes a worker.
         self.log: Callable[[Fact | Traffic], None] | None = None
         # Whether the log wants to know of each job that starts and goes well.
@@ -124,12 +144,6 @@ class Engine:
         self.offers: Offers | None = None
         # What every fence given here is above, once a worker was made ready; None if no boots are counted.
         self.floor: int | None = None
-        # Makes the public view of a job for `@task.settled`; set by the app.
-        self.reactor: Callable[[Tx, LockedJob, Ending], None] | None = None
-        # Opens a secret for `run.secret`; set by the app.
-        self.open_secret: Callable[[str], str] | None = None
-        # A durable object by class and key.
-        self.find_object: Callable[[Any, str], Any] | None = None
         self.resources = Resources()
         # Who counts the ends of jobs, and what the housekeeping forgets besides jobs, a chunk at a time.
         self.counters: Callable[[], Counters] = Tally
@@ -279,8 +293,8 @@ class Engine:
             wake()
 
     def react(self, tx: Tx, row: LockedJob, ending: Ending) -> None:
-        if self.reactor is not None:
-            self.reactor(tx, row, ending)
+        if self.side.react is not None:
+            self.side.react(tx, row, ending)
 
     def ring_after(self, tx: Tx) -> None:
         """Once this transaction has committed, wake the workers."""

@@ -37,14 +37,14 @@ class WorkerHost:
             return tx.read(sql, **values)
 
     def secret(self, name: str) -> str:
-        if self._engine.open_secret is None:
+        if (opened := self._engine.side.open_secret) is None:
             raise UsageError("secrets need an App")
-        return self._engine.open_secret(name)
+        return opened(name)
 
     def object(self, of: Any, key: str) -> Any:
-        if self._engine.find_object is None:
+        if (found := self._engine.side.find_object) is None:
             raise UsageError("objects need an App")
-        return self._engine.find_object(of, key)
+        return found(of, key)
 
     def resource(self, resource: Any) -> Any:
         return self._engine.resources.get(resource)
