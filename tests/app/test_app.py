@@ -27,8 +27,8 @@ from duework.testing import Harness
 
 # All that completion shows; what is not for users is behind `wiring` and `contents`.
 DECLARES = """
-    action around chain command commands delivery durable outbox page people queue resource route settings
-    sign_in task
+    action adopt around chain command commands delivery durable outbox page people queue resource route
+    settings sign_in task
 """
 VERBS = """
     attempts batch batches block_pace cancel chains get_batch get_chain get_message get_pace get_schedule job
