@@ -76,10 +76,12 @@ def _always_remembered() -> Any:
     def submit_again(_: OutboxRunner, *__: Any) -> bool:
         return True
 
-    def raised(self: OutboxRunner, run: Any, what: int, go: Any, error: Exception) -> Any:
+    def raised(
+        self: OutboxRunner, run: Any, what: int, go: Any, error: Exception, *, harmless: bool
+    ) -> Any:
         if isinstance(error, self._outbox.lost):
             raise error
-        return original(self, run, what, go, error)
+        return original(self, run, what, go, error, harmless=harmless)
 
     original = OutboxRunner.raised
     stack = contextlib.ExitStack()

@@ -174,7 +174,7 @@ class Hand:
         process = processes.this_process(self.id, engine.clock.now())
         # Everything happens in one thread, sooner than a lease ends: nothing is extended.
         self._turns = Rounds(engine, process, hold, lambda _: None)
-        host = WorkerHost(engine, self.id, lambda: None)
+        host = WorkerHost(engine, self.id, lambda: None, lambda _job, _sign: None)
         self._runner = Runner(engine.registry, host, self.id, lambda: 0.5)
         self._ledger = StartedJobs(16)
         self._ledger.open(self.id)

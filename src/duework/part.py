@@ -14,6 +14,7 @@ from duework.errors import UsageError
 from duework.face import (
     Face,
     declare_action,
+    declare_oauth,
     declare_page,
     declare_route,
     declare_sign_in,
@@ -95,7 +96,7 @@ class Contents:
         return task
 
     def adopt(self, hooks: H) -> H:
-        """Take a shape on."""
+        """Take the hooks of a shape on."""
         self._shapes.append(hooks)
         if self.app is not None:
             self.wiring.adopt(hooks)
@@ -180,14 +181,14 @@ class Part:
             self._settings = config.load(self.name, self.contents.settings)
         return self._settings
 
-    def adopt(self, hooks: H) -> H:
-        """Let a shape stand here, one of your own for example; see the guide "Write a shape"."""
-        return self.contents.adopt(hooks)
-
     @property
     def people(self) -> People:
         """Those whom it serves: found, made and forgotten by their address."""
         return People(self.name, lambda: self.contents.wiring.engine)
+
+    def adopt(self, hooks: H) -> H:
+        """Let a shape stand here, one of your own for example; see the guide "Write a shape"."""
+        return self.contents.adopt(hooks)
 
     @property
     def commands(self) -> dict[str, Any]:
@@ -262,6 +263,7 @@ class Part:
     page = declare_page
     action = declare_action
     sign_in = declare_sign_in
+    oauth = declare_oauth
 
     def command(self, function: Any = None, /, *, name: str | None = None) -> Any:
         """A command of the command line, written with click: `duework streaks import users.csv`.

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from duework.errors import Conflict, LeaseLost
 from duework.kernel.moves import still_held
+from duework.kernel.run import leaving_of
+from duework.kernel.surroundings.leaving import Leaving
 from duework.shapes.shape import waited_for
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ class Wanted(Generic[W]):
     what: W
     job: int
     fence: int
+    # Where it says, for those who find its start, whether anything has left.
+    leaving: Leaving
 
 
 class Sends(Generic[W, G]):
@@ -49,20 +53,27 @@ class Sends(Generic[W, G]):
 
     # --- what a kind of send says
 
-    def mark(self, tx: Tx, what: W, job: int, now: int) -> G | Refusal:
-        """Write the start, if this job may still send it; under the job's lock."""
+    def mark(self, tx: Tx, wanted: Wanted[W], now: int) -> G | Refusal:
+        """Write the start, if its job may still send it; under that job's lock.
+
+        If no send before it has an unknown outcome, nothing has left yet: `wanted.leaving.stays()`, before
+        the commit, so that whoever finds this start can read it.
+        """
         raise NotImplementedError
 
-    def call(self, run: Run, what: W, go: G) -> Any:
-        """Call the other side; what it gives may have to be awaited."""
+    def prepare(self, run: Run, what: W, go: G) -> Callable[[], Any]:
+        """How the other side is called; nothing leaves yet. What the call gives may have to be awaited."""
         raise NotImplementedError
 
     def answered(self, run: Run, what: W, go: G, answer: Any) -> Any:
         """The other side has answered: what is to be written with the settle."""
         raise NotImplementedError
 
-    def raised(self, run: Run, what: W, go: G, error: Exception) -> Any:
-        """The call raised: it was not sent, it never will be, or nobody can tell."""
+    def raised(self, run: Run, what: W, go: G, error: Exception, *, harmless: bool) -> Any:
+        """It raised: it was not sent, it never will be, or nobody can tell, unless `harmless`.
+
+        Then nothing had left, and nothing can be lost.
+        """
         raise NotImplementedError
 
     def unsure(self, run: Run, what: W) -> None:
@@ -77,33 +88,39 @@ class Sends(Generic[W, G]):
         now, answers = self._engine().clock.now(), list[G | Refusal]()
         for each in wanted:
             ours = fences.get(each.job) == each.fence
-            answers.append(self.mark(tx, each.what, each.job, now) if ours else "lost")
+            answers.append(self.mark(tx, each, now) if ours else "lost")
         return answers
 
     async def asend_now(self, run: Run, what: W) -> Any:
         """One send in the event loop; the timeout of its job cancels it."""
-        wanted = Wanted(what, run.job.id, run.job.fence)
+        wanted = Wanted(what, run.job.id, run.job.fence, leaving_of(run))
         [go] = await self._engine().writer.acall(self.begin, [wanted], patience=None)
         if isinstance(go, str):
             return self._refused(run, what, go)
         try:
-            answer = self.call(run, what, go)
-            if inspect.isawaitable(answer):
-                answer = await answer
+            call = self.prepare(run, what, go)
+            with wanted.leaving.sending():
+                answer = call()
+                if inspect.isawaitable(answer):
+                    answer = await answer
         except Exception as error:  # noqa: BLE001 - whatever it raises is the outcome
-            return self.raised(run, what, go, error)
+            harmless = wanted.leaving.harmless(error)
+            return self.raised(run, what, go, error, harmless=harmless)
         return self.answered(run, what, go, answer)
 
     def send_now(self, run: Run, what: W) -> Any:
         """The same in a thread."""
-        wanted = Wanted(what, run.job.id, run.job.fence)
+        wanted = Wanted(what, run.job.id, run.job.fence, leaving_of(run))
         [go] = self._engine().writer.call(self.begin, [wanted], patience=None)
         if isinstance(go, str):
             return self._refused(run, what, go)
         try:
-            answer = waited_for(self.call(run, what, go))
+            call = self.prepare(run, what, go)
+            with wanted.leaving.sending():
+                answer = waited_for(call())
         except Exception as error:  # noqa: BLE001 - whatever it raises is the outcome
-            return self.raised(run, what, go, error)
+            harmless = wanted.leaving.harmless(error)
+            return self.raised(run, what, go, error, harmless=harmless)
         return self.answered(run, what, go, answer)
 
     def _refused(self, run: Run, what: W, why: str) -> None:

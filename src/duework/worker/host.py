@@ -22,12 +22,20 @@ NOTE_LIMIT = 500
 class WorkerHost:
     """The `Host` of everything that one worker runs; progress waits here to be written."""
 
-    def __init__(self, engine: Engine, worker: int, ring: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        worker: int,
+        ring: Callable[[], None],
+        sign: Callable[[int, int], None],
+    ) -> None:
         self._engine = engine
         self._worker = worker
         self._ring = ring
         self._progress: dict[int, tuple[Any, ...]] = {}
         self._written_at = 0.0
+        # Notes, for those who survive this process, whether anything of a send has left.
+        self._sign = sign
 
     def now(self) -> int:
         return self._engine.clock_watch.checked_now()
@@ -72,6 +80,9 @@ class WorkerHost:
         text = encode({"done": done, "total": total, "note": note[:NOTE_LIMIT]})
         self._progress[job.id] = (text, job.id, job.fence, self._worker)
         self._ring()
+
+    def sign(self, job: Claimed, sign: int) -> None:
+        self._sign(job.id, sign)
 
     def progress_due_in(self) -> float | None:
         """Seconds until what was said is to be written; None if nothing was."""

@@ -57,13 +57,12 @@ class Worker:
         self._lease_ms = int(self.settings.lease_ms * engine.clock.speed)
         self._takeover_pause = TakeoverPause(engine.clock, engine.clock_watch, self._lease_ms)
         self._wake = asyncio.Event()
-        self._host = WorkerHost(engine, self.id, self.ring)
+        self._host = WorkerHost(engine, self.id, self.ring, lambda *of: self._attempts.sign(*of))
         self._attempts = Attempts(
             engine, self.settings, self.id, self._host, wake=self._wake.set, ring=self.ring
         )
-        self._rounds = Rounds(
-            engine, self._process, self._takeover_pause, self._attempts.hold_leases
-        )
+        hold_leases = self._attempts.hold_leases
+        self._rounds = Rounds(engine, self._process, self._takeover_pause, hold_leases)
         self._resting = rest_of(engine, self._rounds, self._attempts.leases, self._began)
         self._job_facts = JobFacts(engine)
         # There was a ring: since the last claim, and since the last look for what is to be cancelled.
@@ -92,6 +91,10 @@ class Worker:
     def recycle(self) -> bool:
         """Whether something would not stop, so that the process should be replaced when idle."""
         return self._attempts.recycle
+
+    def holding(self) -> list[str]:
+        """What it runs, in words."""
+        return self._attempts.holding()
 
     # --- from other threads
 
@@ -133,6 +136,7 @@ class Worker:
         keeper.start()
         sweeper = asyncio.create_task(self._attempts.sweep_forever(self._now_and_then))
         try:
+            await self._rounds.announce()
             await self._work()
         finally:
             self._resting.close()
@@ -405,7 +409,7 @@ class Worker:
             self.engine.emit(Resumed())
 
     def _watch_workers(self, workers: Sequence[Process]) -> None:
-        """Watch the processes that hold leases on this host."""
+        """Watch the workers on this host."""
         # Once the last of its leases was written off, what a dead one was running is not needed.
         for gone in self._written_off.difference(process.id for process in workers):
             self._written_off.discard(gone)

@@ -24,11 +24,11 @@ from duework.errors import NotFound, UsageError
 from duework.kernel.error_text import describe, said, storable
 from duework.kernel.job import NewJob
 from duework.kernel.moves import wake
-from duework.kernel.outcomes import LOST, Fail, Outcome, Retry, Snooze, Throttled
+from duework.kernel.outcomes import LOST, FailedPart, Outcome, Retry, Snooze, Throttled
 from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import leads_with
 from duework.shapes.deliveries.send import Send, SendWrites, written
-from duework.shapes.sends import Refusal, Sends
+from duework.shapes.sends import Refusal, Sends, Wanted
 from duework.shapes.shape import doing
 
 if TYPE_CHECKING:
@@ -222,20 +222,22 @@ class Senders(Sends[Outgoing, Started]):
     ) -> Outgoing:
         return Outgoing(Place(delivery_of(run.job.owner), name, run.job.id), args, kwargs)
 
-    def mark(self, tx: Tx, what: Outgoing, job: int, now: int) -> Started | Refusal:
-        place = what.place
+    def mark(self, tx: Tx, wanted: Wanted[Outgoing], now: int) -> Started | Refusal:
+        place = wanted.what.place
         where = {"job": place.job, "channel": place.channel}
         rows = tx.query(DELIVERIES.begun, where)
         state, child, key, send_started, sends = rows[0] if rows else (None, None, "", None, 0)
-        if child != job or state not in {"sending", "failed"}:
+        if child != wanted.job or state not in {"sending", "failed"}:
             return "settled"
-        resends = self.channels[place.channel].resends
-        if state == "sending" and send_started is not None and not resends:
+        repeated = state == "sending" and send_started is not None
+        if repeated and not self.channels[place.channel].resends:
             return "unsure"
         tx.query(DELIVERIES.start_send, {**where, "now": now})
+        if not repeated:
+            wanted.leaving.stays()
         return Started(key, sends + 1)
 
-    def call(self, run: Run, what: Outgoing, go: Started) -> Any:
+    def prepare(self, run: Run, what: Outgoing, go: Started) -> Callable[[], Any]:
         """The channel's function, or what a test has put in its place: both are called alike."""
         name = what.place.channel
         channel = self.channels[name]
@@ -244,18 +246,20 @@ class Senders(Sends[Outgoing, Started]):
         to = Send(run, go.key, go.number, arguments, go.writes)
         first = (to,) if channel.takes_send else ()
         more = {"key": to.key} if channel.takes_key else {}
-        return function(*first, *what.args, **what.kwargs, **more)
+        return lambda: function(*first, *what.args, **what.kwargs, **more)
 
     def answered(self, run: Run, what: Outgoing, go: Started, answer: Any) -> Any:
         """It was sent, whatever it returned; unless that is an outcome, which may as well be raised."""
         if isinstance(answer, Outcome):
-            return self.raised(run, what, go, answer)
+            return self.raised(run, what, go, answer, harmless=False)
         return _noted(run, what.place, go, "sent", None)
 
-    def raised(self, run: Run, what: Outgoing, go: Started, error: Exception) -> Outcome:
+    def raised(
+        self, run: Run, what: Outgoing, go: Started, error: Exception, *, harmless: bool
+    ) -> Outcome:
         """A failure that is known to be one is recorded; a lost reply leaves the start as it is."""
         place = what.place
-        if isinstance(error, self.channels[place.channel].lost):
+        if isinstance(error, self.channels[place.channel].lost) and not harmless:
             raise error
         if isinstance(error, (Snooze, Throttled)):
             row = {"job": place.job, "channel": place.channel, "child": place.child}
@@ -268,7 +272,10 @@ class Senders(Sends[Outgoing, Started]):
         else:
             now = run.now
             buffer_of(run).add(lambda tx: place.note(tx, "failed", text, now))
-        return Fail(text)
+        failed = FailedPart(text.partition("\n")[0])
+        # For the log and for hooks, which show where it was raised.
+        failed.__cause__ = error.__cause__ if said_so else error
+        return failed
 
     def unsure(self, run: Run, what: Outgoing) -> None:
         text, now = "nobody can tell whether it was sent: its worker was lost", run.now
@@ -320,6 +327,11 @@ class Senders(Sends[Outgoing, Started]):
         resends = known is not None and known.resends
         # It was sent again with its key as often as it may be: another round would change nothing.
         place.note(tx, "failed" if resends else "unsure", text, now, given_up=resends)
+
+
+def forget_starts(tx: Tx, jobs: list[int]) -> None:
+    """Their workers died before anything had left: what they began was not sent."""
+    tx.query(DELIVERIES.forget_starts, {"ids": jobs})
 
 
 def delivery_of(owner: str | None) -> int:

@@ -29,7 +29,7 @@ from duework.shapes.outboxes.messages import (
     told,
     unseen,
 )
-from duework.shapes.sends import Refusal, Sends
+from duework.shapes.sends import Refusal, Sends, Wanted
 from duework.shapes.shape import doing, waited_for
 
 if TYPE_CHECKING:
@@ -89,18 +89,21 @@ class OutboxRunner(Sends[int, Go]):
 
         return submit
 
-    def mark(self, tx: Tx, what: int, job: int, now: int) -> Go | Refusal:
-        rows = seen(tx, [what])
-        if not rows or rows[0].job != job or rows[0].state != "queued":
+    def mark(self, tx: Tx, wanted: Wanted[int], now: int) -> Go | Refusal:
+        rows = seen(tx, [wanted.what])
+        if not rows or rows[0].job != wanted.job or rows[0].state != "queued":
             return "settled"
         since = rows[0].unsure_since
         if since is not None and not self._remembered(since, now):
             return "unsure"
-        tx.query(OUTBOXES.start_submit, {"id": what, "now": now})
+        tx.query(OUTBOXES.start_submit, {"id": wanted.what, "now": now})
+        if since is None:
+            wanted.leaving.stays()
         return Go(rows[0], sure=since is None)
 
-    def call(self, _run: Run, _what: int, go: Go) -> Any:
-        return self._other_side.submit(self._body(go.row), go.row.sent_key)
+    def prepare(self, _run: Run, _what: int, go: Go) -> Callable[[], Any]:
+        body = self._body(go.row)
+        return lambda: self._other_side.submit(body, go.row.sent_key)
 
     def _remembered(self, since: int, now: int) -> bool:
         """Whether the other side will know the key until a submit that begins now is over."""
@@ -144,9 +147,9 @@ class OutboxRunner(Sends[int, Go]):
 
         buffer_of(run).add(accept)
 
-    def raised(self, run: Run, _what: int, go: Go, error: Exception) -> Any:
+    def raised(self, run: Run, _what: int, go: Go, error: Exception, *, harmless: bool) -> Any:
         outbox, row = self._outbox, go.row
-        if isinstance(error, outbox.lost):
+        if isinstance(error, outbox.lost) and not harmless:
             if self._memory_ms is not None:
                 raise error
             self._ends(
