@@ -248,8 +248,8 @@ class App(Part):
     @asynccontextmanager
     async def running(self, queues: set[str] | None = None) -> AsyncIterator[App]:
         """Work inside another program: `async with app.running(): …`."""
-        worker = await asyncio.to_thread(self.worker, queues)
-        worker.offers = False
+        # Its loop is the program's, which may block it: no other process is to claim for it.
+        worker = await asyncio.to_thread(self.wiring.worker, queues, offers=False)
         inside = asyncio.current_task()
         running = asyncio.create_task(worker.run(), name="duework-worker")
 

@@ -30,6 +30,7 @@ from duework.kernel.moves import MOVES
 from duework.kernel.operate import OPERATE
 from duework.kernel.pruning import PRUNING
 from duework.shapes.schedules.verbs import SCHEDULES
+from duework.worker.handoff.claims import HANDOFF
 from tests.plans.crowd import analyse, numbers, pages_of, roomy, steps_of
 from tests.support.kernel import ME, START, Kernel
 
@@ -53,6 +54,7 @@ FILL = """
 
 # The kernel's statements, those of shapes, and those that look.
 ALL: dict[str, Statement] = {**vars(JOBS), **vars(OPERATE), **vars(PRUNING), **vars(MOVES)}
+ALL |= vars(HANDOFF)
 ALL |= {**vars(SCHEDULES), **vars(WHY), **vars(NEEDS), **vars(DOCTOR)}
 LEASE = {"id": 7, "fence": 1, "worker": ME}
 ONE: dict[str, dict[str, Any]] = {

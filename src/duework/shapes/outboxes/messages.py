@@ -23,6 +23,7 @@ from duework.kernel.error_text import storable
 from duework.kernel.facts import MessageMoved
 from duework.kernel.job import KEEP, LaneName, NewJob
 from duework.kernel.moves import still_held
+from duework.shapes.sends import must_be_unsure
 from duework.shapes.shape import CHUNK, in_chunks
 
 if TYPE_CHECKING:
@@ -257,10 +258,7 @@ class OutboxOperator:
         engine, now = self._engine(), self._engine().clock.now()
         for identifier, state, why in wanted:
             [row] = locked(tx, [identifier])
-            if row.state != "unsure":
-                raise Conflict(
-                    f"message {identifier} is {row.state}: only what is unsure has to be decided"
-                )
+            must_be_unsure(f"message {identifier}", row.state)
             values = {"id": identifier, "state": state, "error": why, "now": now}
             tx.query(
                 OUTBOXES.decide, {**values, "due": FOREVER if state == "failed" else now + KEEP}
