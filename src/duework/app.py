@@ -67,6 +67,8 @@ PRUNE_CHUNKS = 1000
 # What shapes keep is looked at no more often.
 SHAPES_EVERY_MS = 60_000
 SHORTEST_LEASE_MS = 100
+# From which scope on a token sees what jobs were given and gave back.
+PAYLOAD_SCOPES = ("read", "operate", "admin")
 
 
 class App(
@@ -86,7 +88,11 @@ class App(
         processes: int | None = None,
         clock: Clock | None = None,
         secrets_key: str | None = None,
+        payloads: str = "read",
     ) -> None:
+        if payloads not in PAYLOAD_SCOPES:
+            raise UsageError(f"payloads= is who sees them: {', '.join(PAYLOAD_SCOPES)}")
+        self.payloads = payloads
         if durability not in {"power", "process"}:
             raise UsageError("durability is 'power' (survives a power cut) or 'process'")
         self._url = (

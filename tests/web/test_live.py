@@ -118,7 +118,9 @@ def code_of(connection: ClientConnection) -> int:
 def test_a_page_gets_all_its_regions_at_first_and_then_what_changed(site: Site) -> None:
     with served(site.app) as server, server.open("/", session_of(site.app)) as page:
         found = {"verdict", "attention", "dueline", "tiles", "queues", "nav-needs", "zone"}
-        assert set(settled(page)) == found
+        seen = set(settled(page))
+        assert seen >= found
+        assert {name for name in seen - found if not name.startswith("nav-")} == set()
         task(site.app, "greet").using(delay="1h").enqueue("ada")
         assert ">greet</a>" in shown(page, ">greet</a>")["queues"]
         changed = settled(page)

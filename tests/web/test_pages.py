@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from duework import App, Rate
-from duework.web.asgi import TABLE
+from duework.web.asgi import table
 from duework.web.pages import FILTERS
 from duework.web.rendering import static_files
 from tests.web.conftest import OURS, Browser, Site, Tags, check_page, task, work
@@ -456,4 +456,4 @@ def test_every_door_is_in_the_table(site: Site) -> None:
     inner: Any = site.app.asgi().inner
 
     found = [(route.path, route.needs) for route in inner.routes]
-    assert found == [("/live", None), *((path, scope) for path, _, scope, _ in TABLE)]
+    assert found == [("/live", None), *((page.path, page.scope) for page in table(site.app))]
