@@ -11,10 +11,12 @@ import sys
 from typing import Any
 
 from duework import App
+from tests.browser.shapes import Shapes
 from tests.web.club import with_club
 
 app = App()
 with_club(app)
+shapes = Shapes(app)
 LONGEST = "x" * 128
 
 
@@ -33,7 +35,7 @@ async def retries() -> None:
     raise ValueError("try again")
 
 
-def seed() -> dict[str, int]:
+def seed() -> dict[str, Any]:
     """Jobs of every phase, and where they are."""
     failed = [fails.using(key=f"user:{number}").enqueue("no way").id for number in range(4)]
     retries.enqueue()
@@ -45,7 +47,8 @@ def seed() -> dict[str, int]:
     after = greet.using(after=waiting).enqueue("eve")
     fails.using(key="user:9").enqueue("behind the pause")
     app.pause("mail")
-    return {"failed": failed[0], "done": done, "waiting": waiting.id, "after": after.id}
+    found = shapes.seed()
+    return {**found, "failed": failed[0], "done": done, "waiting": waiting.id, "after": after.id}
 
 
 def enqueue(key: str) -> dict[str, int]:

@@ -105,6 +105,14 @@ def time_tag(ms: int | None, visit: Visit | Visitor, now: int) -> Markup:
     return Markup(tag).format(filters.iso(ms), filters.exact(ms, visit.zone), words)  # noqa: S704
 
 
+def clock_tag(ms: int | None, visit: Visit | Visitor, now: int) -> Markup:
+    """A time that something ends at, on the clock: 14:30, Wed 14:30, 3 Nov."""
+    if ms is None or ms >= FOREVER:
+        return Markup("<span>{}</span>").format("somebody says so")
+    words = filters.at_clock(ms, now, visit.zone)
+    return Markup(_PLAIN).format(filters.iso(ms), filters.exact(ms, visit.zone), words)  # noqa: S704
+
+
 _PLAIN = '<time datetime="{}" title="{}">{}</time>'
 
 
@@ -155,6 +163,7 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
         "jobs_url": jobs_url,
         "url": lambda path, **query: address(base, path, **query),
         "t": lambda ms: time_tag(ms, visit, now),
+        "at": lambda ms: clock_tag(ms, visit, now),
         "clock": lambda ms: filters.clock(ms, visit.zone)[:5],
         "now": now,
         "sees_payloads": sees_payloads(app, visit),
