@@ -18,8 +18,8 @@ from tests.web.club import with_club
 from tests.web.conftest import HERE, OURS, Site, task
 
 
-def posts(app: App) -> list[str]:
-    return sorted(page.path for page in table(app) if page.method == "POST")
+def posts() -> list[str]:
+    return sorted(page.path for page in table() if page.method == "POST")
 
 
 def address(path: str, job: int) -> str:
@@ -60,7 +60,7 @@ def test_every_door_asks_for_its_scope(site: Site) -> None:
     Tokens(site.app).revoke("gone")
 
     found = doors(site.app)
-    assert {page.path for page in table(site.app)} < {each.path for each in found}
+    assert {page.path for page in table()} < {each.path for each in found}
     assert {"/api/orders/{id}", "/club/users/{id}", "/club/users/{id}/pause"} < {
         each.path for each in found
     }
@@ -243,7 +243,7 @@ def test_what_another_site_sends_is_refused_at_every_door(
     browser = site.browser("admin")
     key = browser.form_key()
 
-    for path in posts(site.app):
+    for path in posts():
         data = {"form": key, "queue": "mail", "sure": "yes", "token": "x"}
         assert browser.post(path, data=data, headers=headers).status_code == 403, path
 
@@ -290,7 +290,7 @@ def test_only_forms_of_a_bounded_size_are_taken(site: Site) -> None:
 def test_no_other_method_does_anything(site: Site, method: str) -> None:
     browser = site.browser("admin")
 
-    for page in table(site.app):
+    for page in table():
         assert browser.request(method, address(page.path, 5)).status_code == 405
 
 

@@ -456,4 +456,4 @@ def test_every_door_is_in_the_table(site: Site) -> None:
     inner: Any = site.app.asgi().inner
 
     found = [(route.path, route.needs) for route in inner.routes]
-    assert found == [("/live", None), *((page.path, page.scope) for page in table(site.app))]
+    assert found == [("/live", None), *((page.path, page.scope) for page in table())]

@@ -22,8 +22,6 @@ class Shape:
 
     # Jobs whose owner is `kind:…` are told to the shape of that kind.
     kind: ClassVar[str] = ""
-    # The module with its pages, by name; empty for ours, which stand in `web/shapes/`.
-    page_module: ClassVar[str] = ""
 
     def bind(self, app: App) -> None:
         """It belongs to this App from now on; the database is not open yet."""

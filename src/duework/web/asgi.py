@@ -46,9 +46,9 @@ TABLE = (
 LAST = OwnPage("/{rest:path}", pages.nothing)
 
 
-def table(app: App) -> list[OwnPage]:
+def table() -> list[OwnPage]:
     """Every address that is not a part's."""
-    return [*TABLE, *found_pages(app), LAST]
+    return [*TABLE, *found_pages(), LAST]
 
 
 def make(app: App, prefix: str = "", public_names: Iterable[str] = ()) -> Shield:
@@ -57,7 +57,7 @@ def make(app: App, prefix: str = "", public_names: Iterable[str] = ()) -> Shield
         raise UsageError("a prefix starts with a slash and ends without one: '/work'")
     render = renderer(app)
     route = door(app, render)
-    rows = table(app)
+    rows = table()
     own = [
         route(each.path, each.answer, each.scope, (each.method,), None, each.live) for each in rows
     ]

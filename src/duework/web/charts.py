@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from html import escape
 
 # Parts of the width: labels nearer than this to "now" would run into it, or do so on a phone.
-_TOO_NEAR, _NEAR, _EDGE = 0.1, 0.24, 0.03
+_TOO_NEAR, _NEAR, _EDGE = 0.1, 0.26, 0.03
 # In percent: a label further to the right would run out of its chart.
 _LATE = 94.0
 _TEN = 10

@@ -129,7 +129,7 @@ def renderer(app: App) -> Callable[..., Response]:
 def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str, Any]:
     """What every template knows, whoever looks."""
     now, base, who = app.now(), visit.base, visit.who
-    served, nav = served_names(), navigation(found_pages(app))
+    served, nav = served_names(), navigation(found_pages())
 
     def jobs_url(**wanted: str) -> str:
         return address(base, "/jobs", **wanted)

@@ -1,7 +1,6 @@
 """The lines of the table of addresses, and how those are found that stand in modules of their own.
 
-A module in `web/machine/` or `web/shapes/` has a list `PAGES`; it is there because the file is. A shape from
-elsewhere names its module: `page_module = "shop.pages"`.
+A module in `web/machine/` or `web/shapes/` has a list `PAGES`; its pages are there because the file is.
 """
 
 from __future__ import annotations
@@ -13,12 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from duework.errors import UsageError
 from duework.web.regions import Regions
 from duework.web.visits import Handler
 
 if TYPE_CHECKING:
-    from duework.app import App
     from duework.health.needs import Need
 
 FOLDERS = ("duework.web.machine", "duework.web.shapes")
@@ -68,28 +65,15 @@ class NavGroup:
 
 
 @lru_cache(maxsize=1)
-def _built_in() -> tuple[OwnPage, ...]:
+def found_pages() -> tuple[OwnPage, ...]:
+    """The pages of the engine and of the shapes."""
     names = [
         f"{folder}.{each.name}"
         for folder in FOLDERS
         for each in pkgutil.iter_modules(importlib.import_module(folder).__path__)
     ]
-    return tuple(page for name in sorted(names) for page in pages_of(name))
-
-
-def pages_of(module: str) -> Sequence[OwnPage]:
-    """What a module declares."""
-    found: Sequence[OwnPage] | None = getattr(importlib.import_module(module), "PAGES", None)
-    if found is None:
-        raise UsageError(f"{module} has no PAGES: a list of duework.web.table.OwnPage")
-    return found
-
-
-def found_pages(app: App) -> list[OwnPage]:
-    """The pages of the engine, of our shapes, and of shapes from elsewhere that this App has."""
-    named = [each.page_module for each in app._shapes if each.page_module]  # noqa: SLF001 - ours
-    others = [page for module in dict.fromkeys(named) for page in pages_of(module)]
-    return [*_built_in(), *others]
+    modules = [importlib.import_module(name) for name in sorted(names)]
+    return tuple(page for module in modules for page in getattr(module, "PAGES", ()))
 
 
 def navigation(pages: Iterable[OwnPage]) -> list[NavGroup]:
