@@ -11,8 +11,8 @@ import sys
 from typing import Any
 
 from duework import App
-from tests.browser.shapes import Shapes
 from tests.web.club import with_club
+from tests.web.shapes import Shapes
 
 app = App()
 with_club(app)

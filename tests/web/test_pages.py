@@ -163,10 +163,12 @@ def test_one_job_shows_its_life(site: Site) -> None:
     assert "Attempt 1" in page
     assert "user:1" in page
     assert "Retry" in page
-    assert "Will be tried again in 59 min" in text_of(browser.get(f"/jobs/{waiting.id}").text)
+    assert "Retry 1 of 1 in 59 min : ValueError: try again" in text_of(
+        browser.get(f"/jobs/{waiting.id}").text
+    )
     assert '"hello ada"' in text_of(browser.get(f"/jobs/{done.id}").text)
     assert "Due in 59 min" in text_of(browser.get(f"/jobs/{later.id}").text)
-    assert "end of another job" in text_of(browser.get(f"/jobs/{after.id}").text)
+    assert f"After job {later.id}, which is due" in text_of(browser.get(f"/jobs/{after.id}").text)
     site.app.pause()
     assert "Everything is paused" in text_of(browser.get(f"/jobs/{later.id}").text)
 

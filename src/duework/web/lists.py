@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from duework.errors import NotFound
 from duework.web.visits import Visit
 
 PAGE = 50
@@ -40,6 +41,14 @@ def number(visit: Visit, name: str, default: int | None = None) -> int:
     if not re.fullmatch(r"[0-9]{1,19}", given) or int(given) >= 2**63:
         raise HTTPException(400, f"`{name}` is a number.")
     return int(given)
+
+
+def path_id(visit: Visit, what: str) -> int:
+    """The id in the path of an address; no row has one that is too large."""
+    found = int(visit.request.path_params["id"])
+    if found >= 2**63:
+        raise NotFound(f"there is no {what} {found}")
+    return found
 
 
 def before(visit: Visit) -> int:

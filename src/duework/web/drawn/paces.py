@@ -97,5 +97,5 @@ def starts(seen: Slots, zone: tzinfo, every: int, limit: int = 0) -> dict[str, A
         "label": f"starts in each {dur(seen.step)}",
         "tips": [f"{time}: {each.started:,} started" for time, each in pairs],
         "limit": limit,
-        "limit_text": f"{limit:,} may be" if limit else "",
+        "limit_text": f"at most {limit:,}" if limit else "",
     }

@@ -39,7 +39,7 @@ def workers(visit: Visit) -> Response:
         *(visit, "workers.html"),
         rows=found,
         living=living,
-        gone=[each for each in found if each not in living],
+        gone=[each for each in found if each not in living and each.running],
         hosts=len({each.host for each in living}),
         running=sum(each.running for each in living),
         most=max([each.running for each in found], default=1) or 1,
@@ -50,10 +50,10 @@ def workers(visit: Visit) -> Response:
 
 
 def _state(worker: WorkerStatus) -> tuple[str, str]:
-    """The glyph and the word; one that lives and holds nothing is idle."""
+    """The glyph and the word; one that holds nothing is idle, or has ended."""
     glyph, words = WORDS[worker.seen]
-    if worker.seen == "alive" and not worker.running:
-        return "idle", "idle"
+    if not worker.running and worker.seen != "elsewhere":
+        return "idle", "idle" if worker.seen == "alive" else "ended"
     return glyph, words
 
 

@@ -12,7 +12,7 @@ from duework.kernel.error_text import redact
 from duework.shapes.batches.handle import Batch, Progress
 from duework.web.acts import acted, ask, sure, told, written
 from duework.web.filters import clock
-from duework.web.lists import PAGE, address, before, number, show, text
+from duework.web.lists import PAGE, address, before, number, path_id, show, text
 from duework.web.regions import regions
 from duework.web.rendering import first_line
 from duework.web.table import NavItem, OwnPage
@@ -75,7 +75,7 @@ def _parts(each: Batch, running: int = 0) -> list[Part]:
 
 def batch(visit: Visit) -> Response:
     """One batch: the map, failed members, how fast its task goes."""
-    found = visit.app.batch_of(int(visit.request.path_params["id"]))
+    found = visit.app.batch_of(path_id(visit, "batch"))
     progress, now = found.progress(), visit.app.now()
     with visit.app.engine.database.reading() as tx:
         seen = slots_of(tx, now=now, tasks=[found.task], slots=30)

@@ -11,7 +11,7 @@ from duework.db.database import Tx
 from duework.kernel.error_text import redact
 from duework.shapes.chains.handle import Chain, ChainPage, ChainState
 from duework.web.acts import acted, ask, sure
-from duework.web.lists import PAGE, address, before, number, one_of, show, text
+from duework.web.lists import PAGE, address, before, number, one_of, path_id, show, text
 from duework.web.regions import regions
 from duework.web.rendering import first_line
 from duework.web.table import NavItem, OwnPage
@@ -59,7 +59,7 @@ def _counts(each: Chain | ChainPage) -> str:
 
 def chain(visit: Visit) -> Response:
     """One chain: its pages, newest first, on one axis of time."""
-    found = visit.app.get_chain(int(visit.request.path_params["id"]))
+    found = visit.app.get_chain(path_id(visit, "chain"))
     newest = number(visit, "page", found.number)
     pages = found.pages(after=max(0, newest - PAGE), limit=PAGE)
     now = visit.app.now()

@@ -15,7 +15,7 @@ from duework.kernel.error_text import redact
 from duework.shapes.deliveries.channels import DELIVERIES
 from duework.shapes.deliveries.operator import Decision
 from duework.web.acts import acted, ask, audited, sure, told
-from duework.web.lists import PAGE, address, before, number, show, text
+from duework.web.lists import PAGE, address, before, number, path_id, show, text
 from duework.web.regions import regions
 from duework.web.rendering import first_line
 from duework.web.table import NavItem, OwnPage
@@ -106,8 +106,8 @@ def _line(job: int, rows: list[tuple[Any, ...]]) -> DeliveryLine:
 
 def delivery(visit: Visit) -> Response:
     """One delivery: each channel, what became of it, and what can be decided."""
-    identifier = int(visit.request.path_params["id"])
-    channels = visit.app.deliveries.channels(identifier) if identifier < 2**63 else []
+    identifier = path_id(visit, "delivery")
+    channels = visit.app.deliveries.channels(identifier)
     if not channels:
         raise NotFound(f"there is no delivery {identifier} with channels")
     jobs = visit.app.jobs_by_id([identifier])

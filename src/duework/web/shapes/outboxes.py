@@ -16,7 +16,7 @@ from duework.kernel.error_text import redact, storable
 from duework.shapes.outboxes.messages import BOUND, OUTBOXES, STATES, OutboxMessage, submit_task
 from duework.web.acts import acted, ask, sure, told, written
 from duework.web.filters import clock
-from duework.web.lists import PAGE, address, before, number, one_of, required, show, text
+from duework.web.lists import PAGE, address, before, number, one_of, path_id, required, show, text
 from duework.web.regions import regions
 from duework.web.rendering import first_line
 from duework.web.table import NavItem, OwnPage
@@ -126,10 +126,7 @@ def _paces(visit: Visit, name: str) -> list[tuple[str, str]]:
 
 def message(visit: Visit) -> Response:
     """One message: where it is, why, what it says."""
-    identifier = int(visit.request.path_params["id"])
-    if identifier >= 2**63:
-        raise NotFound(f"there is no message {identifier}")
-    found = visit.app.outboxes.message(identifier)
+    found = visit.app.outboxes.message(path_id(visit, "message"))
     jobs = visit.app.jobs_by_id([found.job])
     open_job = bool(jobs) and jobs[0].state == "open"
     visit.again = SOON if open_job else None

@@ -54,6 +54,11 @@ class PaceView:
         return pace.stopped or pace.blocked_until is not None or pace.waits_until is not None
 
     @property
+    def stuck(self) -> bool:
+        """Whether it admits nothing for a while, and does not only spread work out."""
+        return self.now[0] in {"blocked", "cooldown", "paused"}
+
+    @property
     def now(self) -> tuple[str, str, int | None]:
         """The glyph, the words and the end of what it does now."""
         pace, details = self.pace, self.pace.details
@@ -120,7 +125,8 @@ def paces(visit: Visit) -> Response:
         ],
         quotas=[(view, _bars(visit, view)) for view in drawn if view.windows],
         rows=[view for view in views if view not in drawn],
-        holding=holding,
+        holding=[view for view in holding if view.stuck] or holding,
+        stuck=any(view.stuck for view in holding),
         count=len(views),
         says=_said,
         changed=lambda view: _changed(visit, view),

@@ -122,8 +122,8 @@ class Shapes:
             cursor=page.number * 10, counts={"fetched": 10, "races": 3}, quota=left, delay=delay
         )
 
-    def seed(self) -> dict[str, Any]:
-        """Some of everything, and where it is."""
+    def plan(self) -> None:
+        """Schedules of every kind."""
         app = self.app
         app.schedule(
             self.report, key="hourly", cron="0 * * * *", owner="ops", why="the hourly report"
@@ -135,6 +135,11 @@ class Shapes:
         for _ in range(3):
             app.find_schedule("hourly").fire_now()
             app.find_schedule("often").fire_now()
+
+    def seed(self) -> dict[str, Any]:
+        """Some of everything, and where it is."""
+        app = self.app
+        self.plan()
         batch = app.batch(self.check, range(120), name="hourly 14:00", then=self.report)
         for athlete in (7, 13, 18):
             self.sync.start(athlete=athlete)
