@@ -71,8 +71,11 @@ def said(browser: Browser) -> str:
 def test_every_page_shows_its_rows_and_opens_with_a_verdict(site: Site, shapes: Shapes) -> None:
     found = shapes.seed()
 
-    for browser in (site.browser("read"), site.browser("admin")):
+    for scope in ("read", "admin"):
+        browser = site.browser(scope)
         for path in PAGES:
+            if scope == "read" and "/edit" in path:
+                continue
             answer = browser.get(path.format(**found))
             assert answer.status_code == 200, (path, answer.text[-500:])
             tags = check_page(answer)
