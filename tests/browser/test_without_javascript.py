@@ -92,11 +92,12 @@ def test_a_queue_is_paused_and_resumed(page: Page, app: App, site: Site) -> None
     enqueued(site, "of the queue")
     page.goto("/")
     page.get_by_role("button", name="Pause queue default").first.click()
-    expect(page.locator("#queues tbody")).to_contain_text("paused")
+    row = page.locator("#queues tbody tr", has_text="greet").first
+    expect(row).to_contain_text("paused")
     assert "default" in app.paused()
 
     page.get_by_role("button", name="Resume queue default").first.click()
-    expect(page.locator("#queues tbody")).not_to_contain_text("paused")
+    expect(row).not_to_contain_text("paused")
     assert "default" not in app.paused()
 
 
