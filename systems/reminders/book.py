@@ -193,20 +193,20 @@ def snooze(reminder: str, length: Duration = "10m") -> Reminder:
         raise UsageError("snooze for a second to thirty days, such as 10m")
     if found.state in {"failed", "ended"}:
         raise Conflict(f"the reminder has {found.state}: there is nothing to put off")
-    part.app.find_schedule(key_of(reminder)).postpone(length)
+    part.app.get_schedule(key_of(reminder)).postpone(length)
     return find(reminder)
 
 
 def send_now(reminder: str) -> int:
     """Fire at once, beside the plan; one that is due once is over with it. The job's id."""
     find(reminder)
-    return part.app.find_schedule(key_of(reminder)).fire_now().id
+    return part.app.get_schedule(key_of(reminder)).fire_now().id
 
 
 def preview(reminder: str, count: int = 5) -> list[str]:
     """The next times in its own zone."""
     find(reminder)
-    schedule = part.app.find_schedule(key_of(reminder))
+    schedule = part.app.get_schedule(key_of(reminder))
     return [each.isoformat() for each in schedule.next(min(count, 50))]
 
 

@@ -166,12 +166,12 @@ def test_a_schedule_is_edited_after_a_preview(page: Page, app: App, jobs: dict[s
     press(page, "Preview")
     expect(page.locator("#verdict")).to_contain_text("Not saved yet")
     expect(page.locator("main")).to_contain_text("the clocks went")
-    assert app.find_schedule("london").rule == "30 1 * * *"
+    assert app.get_schedule("london").rule == "30 1 * * *"
 
     press(page, "Save")
 
     expect(page.locator("#toasts")).to_contain_text("It is changed")
-    assert app.find_schedule("london").rule == "45 1 * * *"
+    assert app.get_schedule("london").rule == "45 1 * * *"
 
 
 def test_what_deletes_wants_to_be_typed(browser: Browser, site: Site, jobs: dict[str, int]) -> None:

@@ -24,6 +24,7 @@ from duework import (
     Sent,
     Tick,
 )
+from duework.shapes.objects.handle import Objects
 
 
 @dataclass
@@ -90,7 +91,7 @@ class Shapes:
         )(self._chosen)
         self.mail = app.outbox("email", Post())
         app.queue("crawl", concurrency=4)
-        app.know_object(Basket)
+        app.wiring.find(Objects).know(Basket)
 
     @staticmethod
     async def _nothing(number: int) -> None: ...
@@ -133,8 +134,8 @@ class Shapes:
         app.schedule(self.report, key="weekly", rrule="FREQ=WEEKLY;BYDAY=WE", tz="Europe/London")
         app.schedule(self.report, key="nightly", cron="10 2 * * *").pause()
         for _ in range(3):
-            app.find_schedule("hourly").fire_now()
-            app.find_schedule("often").fire_now()
+            app.get_schedule("hourly").fire_now()
+            app.get_schedule("often").fire_now()
 
     def seed(self) -> dict[str, Any]:
         """Some of everything, and where it is."""

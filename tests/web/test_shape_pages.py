@@ -357,16 +357,16 @@ def test_a_schedule_is_steered(site: Site, shapes: Shapes) -> None:
     browser = site.browser("admin")
 
     def state() -> str:
-        return str(site.app.find_schedule("hourly").state)
+        return str(site.app.get_schedule("hourly").state)
 
     browser.submit("/schedules/pause", key="hourly")
     assert state() == "paused"
     assert "paused" in page_of(browser, "/schedules/one?key=hourly")
     browser.submit("/schedules/resume", key="hourly")
     assert state() == "active"
-    due = site.app.find_schedule("hourly").due or 0
+    due = site.app.get_schedule("hourly").due or 0
     browser.submit("/schedules/postpone", key="hourly", length="2h")
-    assert site.app.find_schedule("hourly").due == due + 7_200_000
+    assert site.app.get_schedule("hourly").due == due + 7_200_000
     assert browser.submit("/schedules/postpone", key="hourly", length="soon").status_code == 400
     before = len(site.app.jobs(task="report"))
     browser.submit("/schedules/fire", key="hourly")
@@ -391,16 +391,16 @@ def test_an_edit_shows_what_it_would_mean_before_it_is_saved(site: Site, shapes:
     assert "Not saved yet" in text
     assert "the clocks went" in text
     assert "02:30:00" in text
-    assert site.app.find_schedule("london").rule == "30 1 * * *"
+    assert site.app.get_schedule("london").rule == "30 1 * * *"
 
     wrong = browser.submit("/schedules/edit", **{**fields, "rule": "99 2 * * *"})
     assert wrong.status_code == 400
     assert "That cannot be" in wrong.text
     assert browser.submit("/schedules/edit", **{**fields, "kind": "x"}).status_code == 400
-    assert site.app.find_schedule("london").rule == "30 1 * * *"
+    assert site.app.get_schedule("london").rule == "30 1 * * *"
 
     assert browser.submit("/schedules/edit", **fields).status_code == 303
-    found = site.app.find_schedule("london")
+    found = site.app.get_schedule("london")
     assert (found.rule, found.owner, found.why) == ("30 2 * * *", "ada", "the report")
     [line] = audit(site.app)
     assert line[1].startswith("edit ")
@@ -417,10 +417,10 @@ def test_a_batch_is_retried_and_its_rest_cancelled(site: Site, shapes: Shapes) -
     assert "13 opened again" in said(browser)
     asked = browser.submit("/batches/cancel", id=found["open_batch"])
     assert "40 that wait will not run" in asked.text
-    assert site.app.batch_of(found["open_batch"]).cancelled == 0
+    assert site.app.get_batch(found["open_batch"]).cancelled == 0
     browser.submit("/batches/cancel", id=found["open_batch"], sure="yes", why="wrong folder")
 
-    assert site.app.batch_of(found["open_batch"]).cancelled == 40
+    assert site.app.get_batch(found["open_batch"]).cancelled == 40
     assert [line[1:] for line in audit(site.app)] == [
         ("retry failed", f"batch {found['batch']}", "", "13 opened again"),
         ("cancel", f"batch {found['open_batch']}", "wrong folder", "done: 40"),
@@ -488,17 +488,17 @@ def test_a_message_is_decided_retried_and_cancelled(site: Site, shapes: Shapes) 
 
     assert "again?" in browser.submit("/outboxes/retry", id=found["message"]).text
     browser.submit("/outboxes/sent", id=found["message"])
-    assert desk.message(found["message"]).state == "sent"
+    assert desk.get_message(found["message"]).state == "sent"
     browser.submit("/outboxes/give-up", id=found["message"], sure="yes")
     assert "only what is unsure" in said(browser)
     assert "Cancel message later?" in browser.submit("/outboxes/cancel", id=waiting.id).text
     browser.submit("/outboxes/cancel", id=waiting.id, sure="yes")
-    assert desk.message(waiting.id).state == "cancelled"
+    assert desk.get_message(waiting.id).state == "cancelled"
     browser.submit("/outboxes/retry", id=failed.id)
-    assert desk.message(failed.id).state == "queued"
+    assert desk.get_message(failed.id).state == "queued"
     work(site.app)
     browser.submit("/outboxes/retry", name="email")
-    assert desk.message(failed.id).state == "queued"
+    assert desk.get_message(failed.id).state == "queued"
     assert browser.submit("/outboxes/sent", id=5).status_code == 404
     assert [line[1:3] for line in audit(site.app)] == [
         ("call sent", f"message {found['message']}"),
@@ -515,16 +515,16 @@ def test_a_pace_is_blocked_stopped_and_forgets(site: Site, shapes: Shapes) -> No
 
     assert "Block pace strava for 15m?" in browser.submit("/paces/block", name="strava").text
     browser.submit("/paces/block", name="strava", length="2h", sure="yes")
-    assert app.pace("strava").blocked_until is not None
+    assert app.get_pace("strava").blocked_until is not None
     browser.submit("/paces/block", name="strava", length="0s")
-    assert app.pace("strava").blocked_until is None
+    assert app.get_pace("strava").blocked_until is None
     browser.submit("/paces/reset", name="strava", sure="yes")
-    assert app.pace("strava").used == 0
+    assert app.get_pace("strava").used == 0
     browser.submit("/paces/stop", name="enrich:adaptive", sure="yes")
-    assert app.pace("enrich:adaptive").stopped
+    assert app.get_pace("enrich:adaptive").stopped
     assert "stopped by hand" in page_of(browser, "/paces")
     browser.submit("/paces/start", name="enrich:adaptive")
-    assert not app.pace("enrich:adaptive").stopped
+    assert not app.get_pace("enrich:adaptive").stopped
     assert browser.submit("/paces/stop", name="strava", sure="yes").status_code == 400
     assert browser.submit("/paces/block", name="x", sure="yes").status_code == 404
     assert [line[1] for line in audit(app)] == [

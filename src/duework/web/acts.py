@@ -29,12 +29,12 @@ def audited(visit: Visit, what: str, target: str, act: Callable[[Tx], str]) -> s
             _line(tx, visit, what, target, outcome, [])
         return outcomes
 
-    return visit.app.engine.writer.call(both, [act])[0]
+    return visit.app.wiring.engine.writer.call(both, [act])[0]
 
 
 def written(visit: Visit, what: str, target: str, act: Callable[[], Any]) -> Any:
     """Act in more than one transaction: the line is written first, as `begun`, and then its outcome."""
-    engine, lines = visit.app.engine, list[int]()
+    engine, lines = visit.app.wiring.engine, list[int]()
 
     def line(tx: Tx, outcomes: list[str]) -> Sequence[str]:
         _line(tx, visit, what, target, outcomes[0], lines)
@@ -56,7 +56,7 @@ def written(visit: Visit, what: str, target: str, act: Callable[[], Any]) -> Any
 
 def _line(tx: Tx, visit: Visit, what: str, target: str, outcome: str, ids: list[int]) -> None:
     """A row of the audit; its id goes to `ids`."""
-    engine, who = visit.app.engine, visit.who
+    engine, who = visit.app.wiring.engine, visit.who
     assert who is not None
     ids.append(engine.ids.draw())
     values = {"id": ids[-1], "at": engine.clock.now(), "who": who.name}
@@ -134,7 +134,7 @@ def _each(visit: Visit, what: str, act: Callable[[Tx, int], str], back: str) -> 
 
 def retry(visit: Visit) -> Response:
     """Open settled jobs again, due at once."""
-    engine = visit.app.engine
+    engine = visit.app.wiring.engine
     return _each(visit, "retry", lambda tx, job: engine.revive(tx, [job])[0], visit.back("/jobs"))
 
 
@@ -142,7 +142,7 @@ def cancel(visit: Visit) -> Response:
     """End jobs, after asking."""
     if not sure(visit):
         return ask_cancel(visit)
-    engine, who = visit.app.engine, visit.who
+    engine, who = visit.app.wiring.engine, visit.who
     assert who is not None
     why = redact(visit.sent("why")) or f"cancelled by {who.name}"
     return _each(

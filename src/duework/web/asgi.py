@@ -14,6 +14,7 @@ from duework.web.live.route import PATH, live_route
 from duework.web.parts.table import part_routes
 from duework.web.regions import JOBS, SHELL, Regions, regions
 from duework.web.rendering import renderer
+from duework.web.shapes.table import shape_routes
 from duework.web.shield import Shield
 from duework.web.table import OwnPage, found_pages
 from duework.web.visits import OPEN, door
@@ -61,7 +62,9 @@ def make(app: App, prefix: str = "", public_names: Iterable[str] = ()) -> Shield
     own = [
         route(each.path, each.answer, each.scope, (each.method,), None, each.live) for each in rows
     ]
-    parts = part_routes(app, route, [PATH, *(each.path for each in rows)])
+    taken = [PATH, *(each.path for each in rows)]
+    own[-1:-1] = shapes = shape_routes(app, route, taken)
+    parts = part_routes(app, route, [*taken, *(each.path for each in shapes)])
     live = live_route(app, [*own[:-1], *parts], render)
     routes: list[BaseRoute] = [live, *own[:-1], *parts, own[-1]]
     if prefix:

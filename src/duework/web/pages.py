@@ -94,7 +94,7 @@ def jobs(visit: Visit) -> Response:
     if rows is not None:
         # What the reader looks at stands still.
         newer = sum(_is_newer(job, rows) for job in shown)
-        shown = visit.app.jobs_by_id(rows)
+        shown = visit.app.wiring.jobs.get_many(rows)
     visit.again = _again(shown)
     sees = sees_payloads(visit.app, visit)
     return visit.render(
@@ -198,10 +198,10 @@ def _reasons(visit: Visit, found: Job[Any]) -> list[Reason]:
     """All that hold, the first first; none for a job that runs or has ended."""
     if found.state != "open" or found.phase == "running":
         return []
-    theirs = [name for name in visit.app.registry.names() if not name.startswith(OWN_TASKS)]
+    theirs = [name for name in visit.app.wiring.registry.names() if not name.startswith(OWN_TASKS)]
     why = visit.app.why(found.id)
     reasons = [_reason(each, visit.app.now()) for each in (why, *why.others)]
-    if theirs and visit.app.registry.get(found.task) is None:
+    if theirs and visit.app.wiring.registry.get(found.task) is None:
         words = "This App does not know the task. A worker that knows it may be running elsewhere"
         reasons.insert(0, Reason("unknown task", words, None))
     return reasons

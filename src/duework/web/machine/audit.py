@@ -33,7 +33,7 @@ class AuditLine:
 def audit(visit: Visit) -> Response:
     """A page of it: as far back as was looked, for a filter."""
     who, what = text(visit, "who"), text(visit, "what")
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         rows = tx.query(WEB.audit_page, {"before": before(visit), "wanted": WALKED})
     seen = [AuditLine(*row) for row in rows]
     found = [each for each in seen if who in {"", each.who} and what in {"", each.what}]

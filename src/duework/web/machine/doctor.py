@@ -30,8 +30,8 @@ def doctor(visit: Visit) -> Response:
 
 def _checks(visit: Visit) -> list[Check]:
     app = visit.app
-    database = app.engine.database
-    return checkup(database, app.schema_steps(database.kind), app.now())
+    database = app.wiring.engine.database
+    return checkup(database, app.wiring.schema_steps(database.kind), app.now())
 
 
 PAGES = [

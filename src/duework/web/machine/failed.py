@@ -53,7 +53,7 @@ def failed(visit: Visit) -> Response:
 
 
 def _found(visit: Visit, task: str, queue: str, error: str) -> list[FailedJob]:
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         jobs = failed_jobs(tx, task=task, queue=queue)
     return [job for job in jobs if error in {"", job.alike}]
 
@@ -93,11 +93,11 @@ def redrive(visit: Visit) -> Response:
 
 
 def _revive(visit: Visit, tx: Tx, chunk: Sequence[int]) -> int:
-    return len(visit.app.engine.revive(tx, list(chunk)))
+    return len(visit.app.wiring.engine.revive(tx, list(chunk)))
 
 
 def _purge(visit: Visit, tx: Tx, chunk: Sequence[int]) -> int:
-    return visit.app.engine.purge(tx, [list(chunk)])[0]
+    return visit.app.wiring.engine.purge(tx, [list(chunk)])[0]
 
 
 def _in_chunks(

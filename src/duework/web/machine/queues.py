@@ -72,12 +72,12 @@ class QueueLine:
 
 def _lines(visit: Visit) -> tuple[list[QueueLine], Sequence[str]]:
     status = visit.app.status()
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         ended = per_queue(tx, now=status.now)
     tasks: dict[str, list[TaskStatus]] = {}
     for each in ours(status):
         tasks.setdefault(each.queue, []).append(each)
-    limits = visit.app.registry.queue_limits
+    limits = visit.app.wiring.registry.queue_limits
     names = dict.fromkeys([*tasks, *limits, *(each for each in status.paused if each != "*")])
     lines = [
         QueueLine(
@@ -117,9 +117,9 @@ def queue(visit: Visit) -> Response:
     found = next((line for line in lines if line.name == name), None)
     if found is None:
         raise NotFound(f"There is no queue {name} with jobs: it is there from its first one on.")
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         seen = slots_of(tx, now=visit.app.now(), queue=name)
-    gates = visit.app.registry.queue_paces.get(name, ())
+    gates = visit.app.wiring.registry.queue_paces.get(name, ())
     return show(
         *(visit, "queue.html"),
         heading=name,
@@ -169,7 +169,7 @@ def resume(visit: Visit) -> Response:
 
 
 def _switch(visit: Visit, what: str, name: str) -> Response:
-    engine = visit.app.engine
+    engine = visit.app.wiring.engine
 
     def act(tx: Tx) -> str:
         (engine.pause if what == "pause" else engine.resume)(tx, [name])

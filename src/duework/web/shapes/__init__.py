@@ -1,1 +1,1 @@
-"""Pages of the shapes: one file each, found by the shape's name; each has a list `PAGES`."""
+"""Pages of the engine's own shapes: a file for each with a list `PAGES`, found by its name."""

@@ -75,9 +75,9 @@ def _parts(each: Batch, running: int = 0) -> list[Part]:
 
 def batch(visit: Visit) -> Response:
     """One batch: the map, failed members, how fast its task goes."""
-    found = visit.app.batch_of(path_id(visit, "batch"))
+    found = visit.app.get_batch(path_id(visit, "batch"))
     progress, now = found.progress(), visit.app.now()
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         seen = slots_of(tx, now=now, tasks=[found.task], slots=30)
     visit.again = SOON if found.settled is None else None
     times = [clock(seen.first + place * seen.step, visit.zone)[:5] for place in range(30)]
@@ -105,7 +105,7 @@ def batch(visit: Visit) -> Response:
 def _cells(visit: Visit, found: Batch, progress: Progress) -> list[tuple[str, str]]:
     """A cell for each member where their rows are all there, else by the counters alone."""
     if 0 < found.total <= CELLS:
-        with visit.app.engine.database.reading() as tx:
+        with visit.app.wiring.engine.database.reading() as tx:
             rows = tx.query(BATCHES.states, {"batch": found.id, "wanted": CELLS})
         if len(rows) == found.total:
             return [_cell(*row) for row in rows]
@@ -127,7 +127,7 @@ def _cell(job: int, state: str, worker: int | None) -> tuple[str, str]:
 
 def retry(visit: Visit) -> Response:
     """Open the failed members again."""
-    identifier, engine = number(visit, "id"), visit.app.engine
+    identifier, engine = number(visit, "id"), visit.app.wiring.engine
 
     def act(tx: Tx) -> str:
         verbs.find(tx, identifier)
@@ -138,7 +138,7 @@ def retry(visit: Visit) -> Response:
 
 def cancel(visit: Visit) -> Response:
     """End every member that has not ended, after asking."""
-    found = visit.app.batch_of(number(visit, "id"))
+    found = visit.app.get_batch(number(visit, "id"))
     progress = found.progress()
     if not sure(visit):
         return ask(

@@ -10,6 +10,7 @@ from duework.codec import encode
 from duework.db.database import Tx
 from duework.kernel.error_text import redact
 from duework.shapes.chains.handle import Chain, ChainPage, ChainState
+from duework.shapes.chains.tasks import ChainVerbs
 from duework.web.acts import acted, ask, sure
 from duework.web.lists import PAGE, address, before, number, one_of, path_id, show, text
 from duework.web.regions import regions
@@ -122,7 +123,7 @@ def cancel(visit: Visit) -> Response:
             button="Cancel the chain",
         )
     why = redact(visit.sent("why")) or "cancelled by hand"
-    book = visit.app._chains  # noqa: SLF001 - ours
+    book = visit.app.wiring.find(ChainVerbs).chains
     return acted(
         *(visit, "cancel", f"chain {found.id}"),
         lambda tx: book._cancel(tx, [(found.id, why)])[0],  # noqa: SLF001 - ours
@@ -131,7 +132,7 @@ def cancel(visit: Visit) -> Response:
 
 
 def _again(visit: Visit, what: str, *, failed: bool) -> Response:
-    identifier, book = number(visit, "id"), visit.app._chains  # noqa: SLF001 - ours
+    identifier, book = number(visit, "id"), visit.app.wiring.find(ChainVerbs).chains
 
     def act(tx: Tx) -> str:
         book._resume(tx, [(identifier, failed)])  # noqa: SLF001 - ours

@@ -66,7 +66,7 @@ class DeliveryLine:
 def deliveries(visit: Visit) -> Response:
     """What somebody has to decide, then the newest."""
     unsure = visit.app.deliveries.unsure(limit=UNSURE)
-    jobs = {int(job.id): job for job in visit.app.jobs_by_id([job for job, _ in unsure])}
+    jobs = {int(job.id): job for job in visit.app.wiring.jobs.get_many([job for job, _ in unsure])}
     lines, older = _recent(visit, before(visit))
     return show(
         *(visit, "deliveries.html"),
@@ -81,7 +81,7 @@ def deliveries(visit: Visit) -> Response:
 
 def _recent(visit: Visit, start: int) -> tuple[list[DeliveryLine], int | None]:
     """The newest deliveries, and where to go on."""
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         rows = tx.query(DELIVERIES.recent, {"before": start, "wanted": CHANNELS})
     found: dict[int, list[tuple[Any, ...]]] = {}
     for row in rows:
@@ -110,7 +110,7 @@ def delivery(visit: Visit) -> Response:
     channels = visit.app.deliveries.channels(identifier)
     if not channels:
         raise NotFound(f"there is no delivery {identifier} with channels")
-    jobs = visit.app.jobs_by_id([identifier])
+    jobs = visit.app.wiring.jobs.get_many([identifier])
     return show(
         *(visit, "delivery.html"),
         heading=jobs[0].task if jobs else f"Delivery {identifier}",

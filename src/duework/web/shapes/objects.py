@@ -6,10 +6,10 @@ from starlette.responses import Response
 
 from duework.db.database import Tx
 from duework.errors import Conflict
+from duework.kernel.moves import move
 from duework.kernel.settle import lock_jobs
 from duework.shapes.objects import store
 from duework.shapes.objects.proxy import ObjectInfo, info_of
-from duework.shapes.objects.store import OBJECTS
 from duework.web.acts import acted, ask, sentence, sure, told, written
 from duework.web.filters import size
 from duework.web.lists import PAGE, address, required, show, text
@@ -54,7 +54,7 @@ def objects(visit: Visit) -> Response:
 def _listed(
     visit: Visit, kind: str, after: tuple[str, str], prefix: str
 ) -> list[tuple[object, ...]]:
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         rows: list[tuple[object, ...]] = store.listed(
             tx, kind, after=after, prefix=prefix, wanted=PAGE + 1, now=visit.app.now()
         )
@@ -70,7 +70,7 @@ def object_(visit: Visit) -> Response:
     kind, key = _named(visit)
     handle = visit.app.object(kind, key)
     info: ObjectInfo = handle.info()
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         alarm = store.alarm_of(tx, kind, key)
     visit.again = SOON if info.running else None
     return show(
@@ -90,7 +90,7 @@ def object_(visit: Visit) -> Response:
 def ring(visit: Visit) -> Response:
     """Let its alarm be due at once."""
     kind, key = _named(visit)
-    engine = visit.app.engine
+    engine = visit.app.wiring.engine
 
     def act(tx: Tx) -> str:
         job = store.alarm_of(tx, kind, key)
@@ -100,7 +100,7 @@ def ring(visit: Visit) -> Response:
         if row.worker is not None:
             raise Conflict(f"the alarm of {kind} {key} rings already: job {job}")
         if row.state == "open":
-            tx.query(OBJECTS.move_alarm, {"id": job, "at": engine.clock.now()})
+            move(tx, [(job, engine.clock.now())])
             engine.ring_after(tx)
         else:
             engine.revive(tx, [job])

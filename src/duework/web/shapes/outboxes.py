@@ -34,7 +34,7 @@ class OutboxLine:
 
 
 def _lines(visit: Visit) -> list[OutboxLine]:
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         rows = tx.query(OUTBOXES.counts_of_all, {"bound": BOUND})
     return [OutboxLine(name, dict(zip(STATES, counts, strict=True))) for name, *counts in rows]
 
@@ -65,8 +65,8 @@ def outbox(visit: Visit) -> Response:
         name, state=state or None, lane=lane or None, before=before(visit), limit=PAGE + 1
     )
     shown, now = found[:PAGE], app.now()
-    jobs = {int(job.id): job for job in app.jobs_by_id([each.job for each in shown])}
-    with app.engine.database.reading() as tx:
+    jobs = {int(job.id): job for job in app.wiring.jobs.get_many([each.job for each in shown])}
+    with app.wiring.engine.database.reading() as tx:
         seen = slots_of(tx, now=now, tasks=[submit_task(name)], minutes=5, slots=12)
     visit.again = SOON if line.counts["queued"] + line.counts["sending"] else None
     times = [clock(seen.first + place * seen.step, visit.zone)[:5] for place in range(12)]
@@ -118,7 +118,7 @@ def _why(message: OutboxMessage, job: Job[Any] | None, now: int) -> tuple[str, i
 
 def _paces(visit: Visit, name: str) -> list[tuple[str, str]]:
     """(what, the pace's name) of its two tasks."""
-    gates = visit.app.registry.task_paces
+    gates = visit.app.wiring.registry.task_paces
     return [
         (what, gate.name) for what in ("submit", "poll") for gate in gates.get(f"{name}.{what}", ())
     ]
@@ -126,8 +126,8 @@ def _paces(visit: Visit, name: str) -> list[tuple[str, str]]:
 
 def message(visit: Visit) -> Response:
     """One message: where it is, why, what it says."""
-    found = visit.app.outboxes.message(path_id(visit, "message"))
-    jobs = visit.app.jobs_by_id([found.job])
+    found = visit.app.outboxes.get_message(path_id(visit, "message"))
+    jobs = visit.app.wiring.jobs.get_many([found.job])
     open_job = bool(jobs) and jobs[0].state == "open"
     visit.again = SOON if open_job else None
     return show(
@@ -146,7 +146,7 @@ def _desk(visit: Visit, what: str, act: Any, said: str) -> Response:
     identifier = number(visit, "id")
     desk = visit.app.outboxes
     # A message that is not there is told as such, and not as one that was done.
-    desk.message(identifier)
+    desk.get_message(identifier)
     return acted(visit, what, f"message {identifier}", lambda tx: act(desk, tx, identifier), said)
 
 
@@ -159,7 +159,7 @@ def retry(visit: Visit) -> Response:
         desk._queue_again(tx, [identifier])  # noqa: SLF001 - ours
         return "queued"
 
-    found = visit.app.outboxes.message(number(visit, "id"))
+    found = visit.app.outboxes.get_message(number(visit, "id"))
     if found.state == "unsure" and not sure(visit):
         return ask(
             *(visit, f"Send message {found.key} again?"),
@@ -180,7 +180,7 @@ def _retry_failed(visit: Visit, name: str) -> Response:
 
 def cancel(visit: Visit) -> Response:
     """End a queued message, after asking."""
-    found = visit.app.outboxes.message(number(visit, "id"))
+    found = visit.app.outboxes.get_message(number(visit, "id"))
     if not sure(visit):
         return ask(
             *(visit, f"Cancel message {found.key}?", "It is not submitted any more."),
@@ -213,7 +213,7 @@ def sent(visit: Visit) -> Response:
 
 def give_up(visit: Visit) -> Response:
     """An unsure message has failed; after asking."""
-    found = visit.app.outboxes.message(number(visit, "id"))
+    found = visit.app.outboxes.get_message(number(visit, "id"))
     if not sure(visit):
         return ask(
             *(visit, f"Give message {found.key} up?", "It counts as failed; Retry sends it again."),

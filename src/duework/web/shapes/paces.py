@@ -15,7 +15,7 @@ from duework.errors import UsageError
 from duework.health.activity import Slots, slots_of
 from duework.kernel.paces import admission
 from duework.kernel.paces.pace import UNTIL_ASKED
-from duework.shapes.paces.handle import PaceStatus
+from duework.shapes.paces.handle import Paces, PaceStatus
 from duework.web.acts import acted, ask, sure
 from duework.web.charts import stacked
 from duework.web.drawn.paces import PaceWindow, controller, starts, windows
@@ -85,7 +85,7 @@ class PaceView:
 
 
 def _view(visit: Visit, pace: PaceStatus) -> PaceView:
-    registry = visit.app.registry
+    registry = visit.app.wiring.registry
     return PaceView(
         pace,
         windows(pace, _known(visit, pace)),
@@ -99,7 +99,7 @@ def _uses(gates: Any, pace: PaceStatus) -> bool:
 
 
 def _known(visit: Visit, pace: PaceStatus) -> Any:
-    return visit.app._known(pace.name)  # noqa: SLF001 - ours
+    return visit.app.wiring.find(Paces)._known(pace.name)  # noqa: SLF001 - ours
 
 
 def paces(visit: Visit) -> Response:
@@ -163,7 +163,7 @@ def _seen(visit: Visit, view: PaceView, minutes: int, slots: int) -> Slots:
     """What was started of all that it is given to."""
     queue = view.queues[0] if view.queues and not view.tasks else ""
     tasks = None if queue else view.tasks
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         return slots_of(
             tx, now=visit.app.now(), queue=queue, tasks=tasks, minutes=minutes, slots=slots
         )
@@ -181,7 +181,7 @@ def _bars(visit: Visit, view: PaceView) -> Markup:
 
 def pace(visit: Visit) -> Response:
     """One pace: what it admits now, what it did, what uses it."""
-    view = _view(visit, visit.app.pace(required(visit, "name")))
+    view = _view(visit, visit.app.get_pace(required(visit, "name")))
     visit.again = SOON if view.holds else None
     drawn = starts(_seen(visit, view, 1, 60), visit.zone, 15)
     return show(
@@ -206,9 +206,9 @@ def pace(visit: Visit) -> Response:
 
 
 def _change(visit: Visit, what: str, how: admission.Change, said: str) -> Response:
-    name, engine = required(visit, "name"), visit.app.engine
-    visit.app.pace(name)
-    known = visit.app.registry.paces.get(name)
+    name, engine = required(visit, "name"), visit.app.wiring.engine
+    visit.app.get_pace(name)
+    known = visit.app.wiring.registry.paces.get(name)
 
     def act(tx: Tx) -> str:
         engine.change_pace(tx, [(name, known.kind if known is not None else None, how)])
@@ -224,7 +224,7 @@ def _asked(
     if sure(visit):
         return act()
     name = required(visit, "name")
-    visit.app.pace(name)
+    visit.app.get_pace(name)
     return ask(
         *(visit, question.replace("{}", name), effect),
         effects=[("ready", "Jobs that wait for it are kept"), ("running", "What runs goes on")],
@@ -261,7 +261,7 @@ def reset(visit: Visit) -> Response:
 
 
 def _adaptive(visit: Visit) -> None:
-    found = visit.app.pace(required(visit, "name"))
+    found = visit.app.get_pace(required(visit, "name"))
     if found.kind != "adaptive":
         raise UsageError(f"{found.name} is no adaptive pace; block it, or pause its queue")
 

@@ -14,6 +14,7 @@ from duework.durations import human, milliseconds
 from duework.errors import UsageError
 from duework.health.why import LATE_MS
 from duework.shapes.schedules.calendar import When
+from duework.shapes.schedules.declare import Scheduling
 from duework.shapes.schedules.handle import Schedule
 from duework.shapes.schedules.plan import TIMES
 from duework.shapes.schedules.row import Row
@@ -40,7 +41,7 @@ def schedules(visit: Visit) -> Response:
     prefix, after = text(visit, "prefix"), text(visit, "after")
     found = visit.app.schedules(prefix, after=after, limit=PAGE + 1)
     shown, now = found[:PAGE], visit.app.now()
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         past = lately(tx, now)
     strip = Strip(now, over, visit.zone)
     visit.again = STRIP_SECONDS if shown else None
@@ -86,9 +87,9 @@ def _five(visit: Visit, schedule: Schedule) -> str:
 
 def schedule(visit: Visit) -> Response:
     """One schedule: its strip, its next times in its own zone, what it fired."""
-    found, now = visit.app.find_schedule(required(visit, "key")), visit.app.now()
+    found, now = visit.app.get_schedule(required(visit, "key")), visit.app.now()
     over = "7d" if found.kind == "at" or _gap(found) > RANGES["24h"] // 8 else "24h"
-    with visit.app.engine.database.reading() as tx:
+    with visit.app.wiring.engine.database.reading() as tx:
         past = lately(tx, now)
     strip = Strip(now, over, visit.zone)
     when = When(found.kind, found.rule, found.start, found.tz, found.ends)
@@ -123,7 +124,7 @@ def _book(
     key = required(visit, "key")
 
     def act(tx: Tx) -> str:
-        answer = verb(ScheduleVerbs(visit.app.engine), tx, key)
+        answer = verb(ScheduleVerbs(visit.app.wiring.engine), tx, key)
         return answer.state if isinstance(answer, Row) else f"job {answer}"
 
     return acted(visit, what, f"schedule {key}", act, said)
@@ -157,7 +158,7 @@ def postpone(visit: Visit) -> Response:
 def delete(visit: Visit) -> Response:
     """Fire no more and forget it, after typing its key."""
     key = required(visit, "key")
-    visit.app.find_schedule(key)
+    visit.app.get_schedule(key)
     typed = f"delete {key}"[:60]
     if not sure(visit) or (visit.sent("typed") != typed and not visit.by_program):
         return ask(
@@ -183,7 +184,7 @@ def delete(visit: Visit) -> Response:
 
 def edit(visit: Visit) -> Response:
     """A form, with what it would mean: the next five times, and those around a change of the clocks."""
-    found = visit.app.find_schedule(required(visit, "key"))
+    found = visit.app.get_schedule(required(visit, "key"))
     given = _given(visit, found)
     coming, turning, words = [], [], ""
     try:
@@ -242,16 +243,16 @@ def _options(found: Schedule, given: dict[str, str]) -> dict[str, Any]:
 
 def _planned(visit: Visit, found: Schedule, given: dict[str, str]) -> When:
     """When it would fire; `UsageError` if that cannot be."""
-    app, options = visit.app, _options(found, given)
-    row = copy.copy(app._row(found.key))  # noqa: SLF001 - ours
+    book, options = visit.app.wiring.find(Scheduling), _options(found, given)
+    row = copy.copy(book._row(found.key))  # noqa: SLF001 - ours
     if options:
-        app._schedule_change(found.key, None, options)(row)  # noqa: SLF001 - ours
+        book.edit(found.key, None, options)(row)
     return row.when
 
 
 def save(visit: Visit) -> Response:
     """Change it as the form says; what cannot be is said at the form."""
-    found = visit.app.find_schedule(required(visit, "key"))
+    found = visit.app.get_schedule(required(visit, "key"))
     given = _given(visit, found)
     if visit.sent("preview"):
         return edit(visit)
@@ -259,7 +260,7 @@ def save(visit: Visit) -> Response:
         options = _options(found, given)
         if not options:
             return visit.redirect(visit.back("/schedules"), "Nothing was changed")
-        change = visit.app._schedule_change(found.key, None, options)  # noqa: SLF001 - ours
+        change = visit.app.wiring.find(Scheduling).edit(found.key, None, options)
     except UsageError:
         return edit(visit)
     what = ", ".join(f"{name}={value}" for name, value in options.items())[:200]
