@@ -126,6 +126,10 @@ ONE: dict[str, dict[str, Any]] = {
     "ahead": {"lane": UNKNOWN, "due": ROWS, "id": ROWS, "bound": 1000},
     "ready": {"lanes": [KNOWN, UNKNOWN], "now": START, "bound": 1000},
     "failed": {"wanted": 1000},
+    "failures": {"task": "known", "queue": "", "before": ROWS, "walk": 10_000, "wanted": 1000},
+    "fired_lately": {"before": 2**62, "walk": 5000, "prefix": "schedule:"},
+    "oldest_of": {"before": 2**62, "walk": 5000},
+    "batch.states": {"batch": 7, "wanted": 2000},
     "due_later": {"lanes": [KNOWN, LATER], "now": START, "step": 60_000, "until": START + 10**9}
     | {"bound": 1000},
     "settle_alike": {"ids": [1, 2, 3], "fence": 1, "worker": ME, "batch": BATCH}
@@ -170,7 +174,7 @@ READ = [
 ]
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
 READ += ["batch.failed_members", "batch.open_members", "job", "behind", "ahead", "ready", "failed"]
-READ += ["due_later"]
+READ += ["due_later", "failures", "fired_lately", "oldest_of", "batch.states"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

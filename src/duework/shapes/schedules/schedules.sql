@@ -66,13 +66,18 @@ where key = :key
 -- name: fired_lately
 -- Jobs that schedules have made, among the newest so many jobs; a key says which and for which slot.
 select j.id, j.task, j.key, j.state, j.worker
-from (select id, task, key, state, worker from duework_job order by id desc limit :walk) j
+from (select id, task, key, state, worker
+      from duework_job
+      where id < :before
+      order by id desc
+      limit :walk) j
 where substr(j.key, 1, length(:prefix)) = :prefix
 order by j.id desc
 
 -- name: oldest_of
 -- The oldest of the newest so many jobs: nothing older was looked at.
-select min(id) from (select id from duework_job order by id desc limit :walk) j
+select min(j.id) from (
+    select id from duework_job where id < :before order by id desc limit :walk) j
 
 -- name: remove
 delete from duework_schedule where key = :key

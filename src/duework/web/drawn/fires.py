@@ -58,10 +58,10 @@ class Lately:
 
 def lately(tx: Tx, now: int) -> Lately:
     """Look at the newest jobs."""
-    [(oldest,)] = tx.query(SCHEDULES.oldest_of, {"walk": WALKED})
+    [(oldest,)] = tx.query(SCHEDULES.oldest_of, {"before": 2**62, "walk": WALKED})
     found: dict[str, list[Fired]] = {}
     for job, _, name, state, worker in tx.query(
-        SCHEDULES.fired_lately, {"walk": WALKED, "prefix": SCHEDULED}
+        SCHEDULES.fired_lately, {"before": 2**62, "walk": WALKED, "prefix": SCHEDULED}
     ):
         key, _, slot = name.removeprefix(SCHEDULED).rpartition("@")
         if slot.isdigit():

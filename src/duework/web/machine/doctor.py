@@ -29,7 +29,11 @@ def doctor(visit: Visit) -> Response:
 
 
 def _checks(visit: Visit) -> list[Check]:
+    """Those of `duework doctor`, or where there is none, whether the database is fit for work."""
     app = visit.app
+    found: list[Check] | None = getattr(app.admin, "doctor", lambda: None)()
+    if found is not None:
+        return found
     database = app.wiring.engine.database
     return checkup(database, app.wiring.schema_steps(database.kind), app.now())
 
