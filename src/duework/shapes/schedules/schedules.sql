@@ -65,14 +65,14 @@ where key = :key
 
 -- name: fired_lately
 -- Jobs that schedules have made, among the newest so many jobs; a key says which and for which slot.
-select j.id, j.task, j.key, j.state, j.worker
+select n.id, n.task, n.key, n.state, n.worker
 from (select id, task, key, state, worker
       from duework_job
       where id < :before
       order by id desc
-      limit :walk) j
-where substr(j.key, 1, length(:prefix)) = :prefix
-order by j.id desc
+      limit :walk) n
+where substr(n.key, 1, length(:prefix)) = :prefix
+order by n.id desc
 
 -- name: oldest_of
 -- The oldest of the newest so many jobs: nothing older was looked at.
