@@ -83,6 +83,17 @@ def test_every_page_shows_its_rows_and_opens_with_a_verdict(site: Site, shapes: 
             assert not [t for t in tags.found if t[0] == "th" and "role" not in t[1]], path
 
 
+def test_every_page_is_marked_in_the_side_bar_and_has_the_tabs_of_a_phone(site: Site) -> None:
+    browser = site.browser("read")
+
+    for path in ("/", "/jobs", *(page.path for page in found_pages() if page.nav is not None)):
+        tags = Tags(browser.get(path).text)
+        current = [a["href"] for _, a in tags.found if a.get("aria-current") == "page"]
+        assert path in current, path
+        bar = browser.get(path).text.partition('class="tabbar"')[2].partition("</nav>")[0]
+        assert bar.count("<a ") == 5, path
+
+
 def test_every_page_says_what_would_stand_there(site: Site) -> None:
     browser = site.browser("read")
     words = {

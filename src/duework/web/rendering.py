@@ -148,7 +148,7 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
         "here": visit.here,
         "active": _active(visit.here, [path for group in nav for path, _ in group.items]),
         "nav": nav,
-        "tabs": TABS,
+        "tab_paths": TABS,
         "systems": [*of_shapes(app), *systems(app.parts, visit.here)],
         "now_iso": filters.iso(now),
         "clock_text": _clock_text(now, visit),

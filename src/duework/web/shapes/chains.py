@@ -40,7 +40,7 @@ def chains(visit: Visit) -> Response:
     return show(
         *(visit, "chains.html"),
         rows=shown,
-        active=len(active),
+        going=len(active),
         bad=[each for each in shown if each.state == "failed"],
         glyphs=GLYPHS,
         counts=_counts,

@@ -56,7 +56,7 @@ def schedules(visit: Visit) -> Response:
         rows=shown,
         late=[each for each in active if (each.due or now) < now - LATE_MS],
         paused=[each for each in shown if each.state == "paused"],
-        active=len(active),
+        going=len(active),
         next=min(active, key=lambda each: each.due or 0, default=None),
         axis=strip.axis(),
         tracks={each.key: strip.row(each, past.of(each.key)) for each in shown},
