@@ -96,6 +96,7 @@ ONE: dict[str, dict[str, Any]] = {
         "own": 0,
         "own_queue": "duework",
         "before": 500,
+        "after": 0,
         "task": "",
         "queue": "",
         "key": "",
@@ -103,8 +104,17 @@ ONE: dict[str, dict[str, Any]] = {
         "now": 1,
         "wanted": 9,
     },
-    "search_failed": {"before": 500, "task": "", "queue": "", "key": "", "wanted": 9},
-    "search_held": {"before": 9, "task": "", "queue": "", "key": "", "phase": "running", "now": 1}
+    "search_floor": {"before": 500, "look": 100},
+    "search_failed": {"before": 500, "after": 0, "task": "", "queue": "", "key": "", "wanted": 9},
+    "search_held": {
+        "before": 9,
+        "after": 0,
+        "task": "",
+        "queue": "",
+        "key": "",
+        "phase": "running",
+        "now": 1,
+    }
     | {"own": 0, "own_queue": "duework"}
     | {"wanted": 9},
     "jobs": {"ids": [1, 2, 3]},
@@ -132,6 +142,7 @@ ONE: dict[str, dict[str, Any]] = {
     "batch.states": {"batch": 7, "wanted": 2000},
     "due_later": {"lanes": [KNOWN, LATER], "now": START, "step": 60_000, "until": START + 10**9}
     | {"bound": 1000},
+    "next_fires": {"lanes": [KNOWN, LATER], "now": START, "until": START + 10**9, "bound": 50},
     "settle_alike": {"ids": [1, 2, 3], "fence": 1, "worker": ME, "batch": BATCH}
     | {"due": START, "result": "null", "settled": START},
 }
@@ -175,6 +186,7 @@ READ = [
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
 READ += ["batch.failed_members", "batch.open_members", "job", "behind", "ahead", "ready", "failed"]
 READ += ["due_later", "failures", "fired_lately", "oldest_of", "batch.states"]
+READ += ["due_later", "next_fires", "search_floor", "held_by_worker"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +268,53 @@ def test_an_app_that_cannot_be_found_ends_with_78(tmp_path: Path) -> None:
 
     assert ran.returncode == 78
     assert "there is no module 'nothing'" in ran.stderr
+
+
+def test_a_mistyped_queue_ends_with_78(start: Callable[..., Program], shop: App) -> None:
+    program = start("--queues", "slwo")
+
+    assert program.process.wait(timeout=30) == 78
+    [line] = program.events()
+    assert "did you mean 'slow'?" in line["error"]["message"]
+
+
+def test_ctrl_c_says_at_once_what_is_waited_for(start: Callable[..., Program], shop: App) -> None:
+    program = start("--log-level", "warning")
+    job = enqueue(shop, "sleep", 3)
+    program.wait_for(lambda: job.refresh().phase == "running")
+
+    program.process.send_signal(signal.SIGINT)
+
+    [line] = program.wait_for(lambda: program.events("stopping"))
+    assert f"sleep {job.id} may take 20s to finish" in line["message"]
+    assert program.process.wait(timeout=30) == 130
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_a_foreign_lock_at_the_start_is_waited_for(
+    start: Callable[..., Program], shop: App
+) -> None:
+    job = enqueue(shop, "greet", "ada")
+    with closing(shop.connect()) as foreign:
+        foreign.execute("begin immediate")
+        program = start()
+        [parked] = program.wait_for(lambda: program.events("parked"))
+        assert "locked by another connection" in parked["message"]
+        foreign.execute("rollback")
+
+    assert job.wait("20s").state == "done"
+    assert len(program.events("resumed")) == 1
+    assert program.stop() == 0
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_a_start_that_waits_for_a_lock_can_be_stopped(
+    start: Callable[..., Program], shop: App
+) -> None:
+    enqueue(shop, "greet", "ada")
+    with closing(shop.connect()) as foreign:
+        foreign.execute("begin immediate")
+        program = start()
+        program.wait_for(lambda: program.events("parked"))
+
+        assert program.stop(signal.SIGINT) == 130

@@ -33,8 +33,8 @@ limit :wanted
 select count(*), min(u.settled) from (
     select settled from duework_delivery where state = 'unsure' order by job limit :bound) u
 
--- name: unsure_messages
--- By steps over the index from outbox to outbox.
+-- name: messages
+-- Of one state. By steps over the index from outbox to outbox.
 with recursive n (outbox) as (
     select min(outbox) from duework_outbox
     union all
@@ -43,10 +43,10 @@ with recursive n (outbox) as (
 )
 select n.outbox,
        (select count(*) from (
-            select 1 from duework_outbox o where o.outbox = n.outbox and o.state = 'unsure'
-            order by o.id limit :bound) unsure),
+            select 1 from duework_outbox o where o.outbox = n.outbox and o.state = :state
+            order by o.id limit :bound) found),
        (select o.settled from duework_outbox o
-        where o.outbox = n.outbox and o.state = 'unsure'
+        where o.outbox = n.outbox and o.state = :state
         order by o.id limit 1)
 from n
 where n.outbox is not null
@@ -59,3 +59,10 @@ select slot, count(*) from (
       and due > :now and due < :until
     order by lane, due limit :bound) later
 group by slot
+
+-- name: next_fires
+-- The jobs that fire schedules next; their owner names the schedule.
+select due, owner from duework_job
+where lane in (select value from json_each(:lanes)) and state = 'open' and worker is null
+  and due > :now and due < :until
+order by lane, due limit :bound

@@ -201,6 +201,10 @@ class Engine:
         self.ring_after(tx)
         return count
 
+    def replan(self, tx: Tx, plans: list[tuple[int, int]]) -> Sequence[int]:
+        self.ring_after(tx)
+        return operate.replan(tx, plans)
+
     def purge(self, tx: Tx, wanted: list[list[int]]) -> Sequence[int]:
         now = self.clock.now()
         self.ring_after(tx)

@@ -70,6 +70,18 @@ def swatch(cls: str) -> str:
     return f'<svg aria-hidden="true"><rect width="10" height="10" rx="2" class="{cls}"/></svg>'
 
 
+def hatched(x: float, y: float, w: float, h: float, name: str) -> str:
+    where = f'x="{pct(x)}" y="{px(y)}" width="{pct(w)}" height="{px(h)}"'
+    return f'<rect {where} fill="url(#{name})"/>'
+
+
+def diamond(x: float, y: float, tip: str) -> str:
+    """A mark on a line of time; the title names it."""
+    shape = '<path d="M0 0L4 4 0 8-4 4z" class="f-accent"/>'
+    where = f'x="{pct(x)}" y="{px(y)}" width="10" height="10" overflow="visible"'
+    return f"<svg {where}>{shape}{title(tip)}</svg>"
+
+
 def paths(x: float, y: float, w: float, h: float, body: Iterable[str]) -> str:
     """A stretched box for lines and areas: 1000 units wide, `h` units high."""
     box = f'viewBox="0 0 1000 {px(h)}" preserveAspectRatio="none"'
