@@ -89,6 +89,7 @@ def navigation(pages: Iterable[OwnPage]) -> list[NavGroup]:
 def asking(nav: NavItem, path: str, needs: Sequence[Need]) -> int:
     """How much of what a line is about needs somebody."""
     found = [need for need in needs if need.kind in nav.needs]
-    if nav.needs == ("unsure",):
+    if nav.needs[:1] != ("paused",):
+        # Of two that have the same need, the one that is named in what to type next.
         found = [need for need in found if need.command.split()[1:2] == [path[1:]]]
     return sum(max(1, need.count) for need in found)

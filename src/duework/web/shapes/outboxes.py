@@ -233,7 +233,7 @@ def give_up(visit: Visit) -> Response:
 
 LIVE = regions("outboxes", outboxes=0.5)
 ONE = regions("outboxes", tiles=0.5, messages=0.5)
-NAV = NavItem("Outboxes", "outboxes", "Outside", needs=("unsure",))
+NAV = NavItem("Outboxes", "outboxes", "Outside", needs=("unsure", "failing"))
 PAGES = [
     OwnPage("/outboxes", outboxes, live=LIVE, nav=NAV),
     OwnPage("/outboxes/one", outbox, live=ONE),
