@@ -108,7 +108,7 @@ class Paces(Verbs):
         wanted = (name, known.kind if known is not None else None, how)
         self.engine.writer.call(self.engine.change_pace, [wanted])
 
-    def _known(self, name: str) -> Pace | None:
+    def find(self, name: str) -> Pace | None:
         """The pace behind a row, also behind that of one lane."""
         paces = self.registry.paces
         common = paces.get(name.partition("[")[0])
@@ -116,7 +116,7 @@ class Paces(Verbs):
 
     def _pace_status(self, row: tuple[Any, ...], now: int) -> PaceStatus:
         name, kind, text, used, limit, blocked, _, waits = row
-        known = self._known(name)
+        known = self.find(name)
         state = admission.stored(text)
         details: dict[str, Any] = {}
         if known is not None:

@@ -126,7 +126,7 @@ def cancel(visit: Visit) -> Response:
     book = visit.app.wiring.find(ChainVerbs).chains
     return acted(
         *(visit, "cancel", f"chain {found.id}"),
-        lambda tx: book._cancel(tx, [(found.id, why)])[0],  # noqa: SLF001 - ours
+        lambda tx: book.cancel_all(tx, [(found.id, why)])[0],
         "It is {}",
     )
 
@@ -135,7 +135,7 @@ def _again(visit: Visit, what: str, *, failed: bool) -> Response:
     identifier, book = number(visit, "id"), visit.app.wiring.find(ChainVerbs).chains
 
     def act(tx: Tx) -> str:
-        book._resume(tx, [(identifier, failed)])  # noqa: SLF001 - ours
+        book.resume_all(tx, [(identifier, failed)])
         return "active"
 
     return acted(

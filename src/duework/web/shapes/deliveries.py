@@ -138,7 +138,7 @@ def _act(visit: Visit, job: int, channel: str, state: To) -> Callable[[Tx], str]
     decision = Decision(job, channel, state, why)
 
     def act(tx: Tx) -> str:
-        visit.app.deliveries._verb(tx, [decision])  # noqa: SLF001 - ours
+        visit.app.deliveries.decide_all(tx, [decision])
         return state
 
     return act

@@ -26,17 +26,17 @@ GLYPHS = {"queued": "queued"}
 
 
 @dataclass(frozen=True, slots=True)
-class OutboxLine:
+class OutboxCounts:
     """An outbox with its messages by state, each counted up to a bound."""
 
     name: str
     counts: dict[str, int]
 
 
-def _lines(visit: Visit) -> list[OutboxLine]:
+def _lines(visit: Visit) -> list[OutboxCounts]:
     with visit.app.wiring.engine.database.reading() as tx:
         rows = tx.query(OUTBOXES.counts_of_all, {"bound": BOUND})
-    return [OutboxLine(name, dict(zip(STATES, counts, strict=True))) for name, *counts in rows]
+    return [OutboxCounts(name, dict(zip(STATES, counts, strict=True))) for name, *counts in rows]
 
 
 def outboxes(visit: Visit) -> Response:
@@ -156,7 +156,7 @@ def retry(visit: Visit) -> Response:
         return _retry_failed(visit, required(visit, "name"))
 
     def act(desk: Any, tx: Tx, identifier: int) -> str:
-        desk._queue_again(tx, [identifier])  # noqa: SLF001 - ours
+        desk.queue_again(tx, [identifier])
         return "queued"
 
     found = visit.app.outboxes.get_message(number(visit, "id"))
@@ -196,7 +196,7 @@ def cancel(visit: Visit) -> Response:
     why = redact(visit.sent("why")) or "cancelled by hand"
     return _desk(
         *(visit, "cancel"),
-        lambda desk, tx, identifier: desk._cancel(tx, [(identifier, why)])[0],  # noqa: SLF001 - ours
+        lambda desk, tx, identifier: desk.cancel_all(tx, [(identifier, why)])[0],
         "It is {}",
     )
 
@@ -205,7 +205,7 @@ def sent(visit: Visit) -> Response:
     """An unsure message has arrived."""
 
     def act(desk: Any, tx: Tx, identifier: int) -> str:
-        desk._decided(tx, [(identifier, "sent", None)])  # noqa: SLF001 - ours
+        desk.decide(tx, [(identifier, "sent", None)])
         return "sent"
 
     return _desk(visit, "call sent", act, "It is written down as sent")
@@ -225,7 +225,7 @@ def give_up(visit: Visit) -> Response:
     why = storable(redact(visit.sent("why")) or "given up by hand")
 
     def act(desk: Any, tx: Tx, identifier: int) -> str:
-        desk._decided(tx, [(identifier, "failed", why)])  # noqa: SLF001 - ours
+        desk.decide(tx, [(identifier, "failed", why)])
         return "failed"
 
     return _desk(visit, "give up", act, "It is given up")

@@ -99,7 +99,7 @@ def _uses(gates: Any, pace: PaceStatus) -> bool:
 
 
 def _known(visit: Visit, pace: PaceStatus) -> Any:
-    return visit.app.wiring.find(Paces)._known(pace.name)  # noqa: SLF001 - ours
+    return visit.app.wiring.find(Paces).find(pace.name)
 
 
 def paces(visit: Visit) -> Response:

@@ -244,7 +244,7 @@ def _options(found: Schedule, given: dict[str, str]) -> dict[str, Any]:
 def _planned(visit: Visit, found: Schedule, given: dict[str, str]) -> When:
     """When it would fire; `UsageError` if that cannot be."""
     book, options = visit.app.wiring.find(Scheduling), _options(found, given)
-    row = copy.copy(book._row(found.key))  # noqa: SLF001 - ours
+    row = copy.copy(book.find_row(found.key))
     if options:
         book.edit(found.key, None, options)(row)
     return row.when
