@@ -15,11 +15,9 @@ async def charge(order: int) -> str:
     return f"receipt-{order}"
 
 
-@app.task(retries=1, backoff="100ms")
+@app.task
 async def fulfil(run: Run, order: int) -> str:
     receipt = await run.step("charge", charge, order)
-    if run.attempt == 1:
-        raise ConnectionError("the process had a bad day")
     await run.sleep("200ms")
     approval = await run.wait_for("approved", key=str(order))
     print(f"order {order}: approved by {approval['by']}")

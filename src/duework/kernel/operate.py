@@ -7,34 +7,33 @@ and works on lists. Locks are always taken in one order: serial values, then job
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.db.queries import load
 from duework.errors import Conflict, NotFound
-from duework.kernel.batches.counters import SettleContext, Tally
+from duework.kernel.counters import SettleContext
 from duework.kernel.error_text import storable
-from duework.kernel.job import OWN_QUEUE, LockedJob, Reaction
-from duework.kernel.lanes import JOBS, Lanes
+from duework.kernel.job import OWN_QUEUE, LockedJob
+from duework.kernel.lanes import JOBS
 from duework.kernel.settle import cancel_waiting, lock_jobs, lock_jobs_in_order, serial_busy, waits
 
 OPERATE = load("duework.kernel", "operate")
 
 # The most rows that one transaction of an operator's verb touches.
 CHUNK = 1000
+# Phases of jobs that a worker has: few, with an index of their own.
+HELD = frozenset({"running", "expired"})
 
 
-def cancel(
-    tx: Tx, wanted: Sequence[int], *, why: str, now: int, lanes: Lanes, react: Reaction
-) -> list[str]:
+def cancel(tx: Tx, wanted: Sequence[int], around: SettleContext, *, why: str) -> list[str]:
     """End open jobs. What runs gets a cancel reason, and its worker stops it; what has ended stays as it is.
 
     Returns for each job 'cancelled', 'cancelling', or the state it had already.
     """
     rows = lock_jobs_in_order(tx, list(wanted))
-    around = SettleContext(now, lanes, react)
     answers: list[str] = []
     spread = False
     for identifier in wanted:
@@ -54,17 +53,16 @@ def cancel(
             spread = spread or bool(row.linked)
     if "cancelling" in answers:
         tx.hint("cancel")
-    around.tally.write(tx, now=now)
+    around.tally.write(tx, now=around.now)
     return answers
 
 
-def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
+def revive(tx: Tx, wanted: Sequence[int], around: SettleContext) -> list[str]:
     """Open settled jobs again, due at once, with no failures; for operators.
 
     A job that is open stays as it is. Reviving onto a key that another open job holds is a Conflict.
     """
     rows = lock_jobs_in_order(tx, list(wanted))
-    tally = Tally()
     answers: list[str] = []
     for identifier in wanted:
         row = rows.get(identifier)
@@ -78,7 +76,7 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
         ):
             message = f"job {identifier} cannot be revived: its key {row.key!r} is held by job {taken[0][0]}"
             raise Conflict(message)
-        due = now
+        due = around.now
         if waits(tx, row.after):
             tx.query(JOBS.link, {"id": row.after})
             due = FOREVER
@@ -92,10 +90,10 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
         # It was done when they were enqueued; now they wait for it once more.
         if not row.linked and tx.query(JOBS.waiting_for, {"job": row.id}):
             tx.query(JOBS.link, {"id": row.id})
-        tally.reopened(row.batch, row.state)
+        around.tally.reopened(row.batch, row.state)
         row.state = "open"
         answers.append("revived")
-    tally.write(tx, now=now)
+    around.tally.write(tx, now=around.now)
     return answers
 
 
@@ -115,8 +113,36 @@ class Filter:
     own: bool = False
 
 
-def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
-    """One page of jobs, newest first; go on with `before` set to the last id."""
+class Found(NamedTuple):
+    """Rows of jobs, and the `before` with which a search goes on; None where it has seen everything."""
+
+    rows: list[tuple[Any, ...]]
+    before: int | None
+
+
+def search(tx: Tx, wanted: Filter, *, now: int, most: int | None = None) -> Found:
+    """One page of jobs, newest first; with `most`, of the next so many rows whatever they are.
+
+    A filter that few jobs fit would else walk through the whole table.
+    """
+    floor = 0 if most is None else _floor(tx, wanted, most)
+    ids = _searched(tx, replace(wanted, after=max(wanted.after, floor)), now=now)
+    full = ids and len(ids) == min(wanted.limit, CHUNK)
+    before = ids[-1] if full else floor + 1 if floor > wanted.after else None
+    return Found(tx.query(JOBS.jobs, {"ids": ids}), before)
+
+
+def _floor(tx: Tx, wanted: Filter, most: int) -> int:
+    """The first job that a look does not reach; 0 if it reaches the end, or finds its page at once."""
+    if wanted.phase in HELD or not (wanted.phase or wanted.task or wanted.queue or wanted.key):
+        return 0
+    failed = wanted.phase == "failed"
+    statement = OPERATE.search_floor_failed if failed else OPERATE.search_floor
+    rows = tx.query(statement, {"before": wanted.before, "look": most})
+    return int(rows[0][0]) if rows else 0
+
+
+def _searched(tx: Tx, wanted: Filter, *, now: int) -> list[int]:
     values: dict[str, Any] = {
         "before": wanted.before,
         "after": wanted.after,
@@ -129,11 +155,11 @@ def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
     more = {"phase": wanted.phase, "now": now, "own": int(own), "own_queue": OWN_QUEUE}
     if wanted.phase == "failed":
         found = tx.query(OPERATE.search_failed, values)
-    elif wanted.phase in {"running", "expired"}:
+    elif wanted.phase in HELD:
         found = tx.query(OPERATE.search_held, {**values, **more})
     else:
         found = tx.query(OPERATE.search, {**values, **more})
-    return tx.query(JOBS.jobs, {"ids": [row[0] for row in found]})
+    return [row[0] for row in found]
 
 
 def replan(tx: Tx, plans: Sequence[tuple[int, int]]) -> list[int]:
@@ -162,7 +188,7 @@ def _fixed(row: LockedJob) -> str | None:
     return "is the engine's own" if row.task.startswith(f"{OWN_QUEUE}.") else None
 
 
-def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: Reaction) -> int:
+def purge(tx: Tx, wanted: Sequence[int], around: SettleContext) -> int:
     """Delete settled jobs for good; what waits for one of them is cancelled."""
     rows = lock_jobs_in_order(tx, list(wanted))
     gone = [row for row in rows.values() if row.state != "open"]
@@ -171,27 +197,26 @@ def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: React
         behind = tx.query(JOBS.waiting_for, {"job": row.id}) if row.state == "failed" else []
         for waiting, *_ in behind:
             why = f"job {row.id}, which it waited for, was purged"
-            cancel(tx, [waiting], why=why, now=now, lanes=lanes, react=react)
-    delete_settled(tx, {row.id: row.batch for row in gone}, now=now)
+            cancel(tx, [waiting], around, why=why)
+    delete_settled(tx, {row.id: row.batch for row in gone}, around)
     return len(gone)
 
 
-def purge_queue(tx: Tx, queue: str, *, now: int, lanes: Lanes, react: Reaction) -> int:
+def purge_queue(tx: Tx, queue: str, around: SettleContext) -> int:
     """Cancel a chunk of a queue's jobs that do not run; call again until it returns 0."""
     found: list[int] = []
     for [lane] in tx.query(OPERATE.lanes_of, {"queue": queue}):
         left = CHUNK - len(found)
         found += [row[0] for row in tx.query(OPERATE.of_lane, {"lane": lane, "wanted": left})]
     if found:
-        cancel(tx, found, why="the queue was purged", now=now, lanes=lanes, react=react)
+        cancel(tx, found, around, why="the queue was purged")
     return len(found)
 
 
-def delete_settled(tx: Tx, found: Mapping[int, int | None], *, now: int) -> None:
+def delete_settled(tx: Tx, found: Mapping[int, int | None], around: SettleContext) -> None:
     """Delete settled jobs, given with their batches."""
     tx.query(JOBS.delete_attempts, {"ids": list(found)})
     tx.query(JOBS.delete_jobs, {"ids": list(found)})
-    tally = Tally()
     for batch in found.values():
-        tally.gone(batch)
-    tally.write(tx, now=now)
+        around.tally.gone(batch)
+    around.tally.write(tx, now=around.now)

@@ -35,7 +35,7 @@ class Snooze(Outcome):
 
 
 class BudgetSpent(Snooze):
-    """Not enough is left of a budget: run again when its period turns, or when somebody raises it."""
+    """Not enough is left of a budget: run again when its period turns, or once it is raised."""
 
     def __init__(
         self, why: str, after_ms: int = 0, waits: Callable[..., None] | None = None

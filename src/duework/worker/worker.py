@@ -28,7 +28,7 @@ from duework.kernel.machine.processes import Process
 from duework.worker.attempts import SWEEP_SECONDS, Attempts
 from duework.worker.host import WorkerHost
 from duework.worker.job_facts import SUM_UP_SECONDS, JobFacts
-from duework.worker.lease_keeper import LeaseKeeper
+from duework.worker.lease_keeper import LeaseKeeper, LoopWatch
 from duework.worker.resting import rest_of
 from duework.worker.rounds import CancelOrder, Round, RoundResult, Rounds, Signals, refused
 from duework.worker.started import forget
@@ -41,7 +41,12 @@ class Worker:
     """Runs the jobs of one process."""
 
     def __init__(
-        self, engine: Engine, settings: WorkerLimits | None = None, queues: set[str] | None = None
+        self,
+        engine: Engine,
+        settings: WorkerLimits | None = None,
+        queues: set[str] | None = None,
+        *,
+        offers: bool = True,
     ) -> None:
         self.engine = engine
         self.settings = settings or WorkerLimits()
@@ -52,18 +57,18 @@ class Worker:
         self._lease_ms = int(self.settings.lease_ms * engine.clock.speed)
         self._takeover_pause = TakeoverPause(engine.clock, engine.clock_watch, self._lease_ms)
         self._wake = asyncio.Event()
-        self._host = WorkerHost(engine, self.id, self.ring)
-        self._attempts = Attempts(engine, self.settings, self.id, self._host)
-        self._host.note_sign, self.holding = self._attempts.sign, self._attempts.holding
-        self._rounds = Rounds(
-            engine, self._process, self._takeover_pause, self._attempts.hold_leases
+        sign = lambda *of: self._attempts.sign(*of)  # noqa: E731, PLW0108 - made below
+        self._host = WorkerHost(engine, self.id, self.ring, sign)
+        self._attempts = Attempts(
+            engine, self.settings, self.id, self._host, wake=self._wake.set, ring=self.ring
         )
+        hold_leases = self._attempts.hold_leases
+        self._rounds = Rounds(engine, self._process, self._takeover_pause, hold_leases)
         self._resting = rest_of(engine, self._rounds, self._attempts.leases, self._began)
         self._job_facts = JobFacts(engine)
         # There was a ring: since the last claim, and since the last look for what is to be cancelled.
         self._rung = self._cancels_unseen = True
-        # Pools for which there was more than they had slots for.
-        self._hungry: frozenset[str] = frozenset()
+        self._hungry: frozenset[str] = frozenset()  # Pools with more to do than they had slots.
         self._next_due = 0
         # Workers found dead: their leases are to be written off, or were.
         self._dead: set[int] = set()
@@ -71,8 +76,9 @@ class Worker:
         self._parked = False
         self._failing: str | None = None  # Why the last round failed, if it did.
         self._stop_at: float | None = None
-        # Whether other processes may claim for it: not in a loop that others may block.
-        self.offers = True
+        self._offers = (
+            offers  # Whether other processes may claim for it: not in a loop that may block.
+        )
         self._fatal: Error | None = None
         self._wakeups: Wakeups | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -86,6 +92,10 @@ class Worker:
     def recycle(self) -> bool:
         """Whether something would not stop, so that the process should be replaced when idle."""
         return self._attempts.recycle
+
+    def holding(self) -> list[str]:
+        """What it runs, in words."""
+        return self._attempts.holding()
 
     # --- from other threads
 
@@ -113,16 +123,16 @@ class Worker:
         """Work until `stop`; raises if the database is gone for good."""
         engine = self.engine
         self._loop = asyncio.get_running_loop()
-        self._attempts.bind(self._wake.set, self.ring, asyncio.current_task())
+        self._attempts.enter(asyncio.current_task())
         self._attempts.started_jobs.open(self.id)
-        self._wakeups = Wakeups(engine, self.id, self.ring, self._on_death, self._on_gone)
-        self._wakeups.on_handed = self._resting.handed
-        keeper = self._lease_keeper()
+        events = (self.ring, self._on_death, self._on_gone, self._resting.handed)
+        self._wakeups = Wakeups(engine, self.id, *events)
+        keeper = self._lease_keeper(self._loop)
         engine.local_bells.append(self.ring)
         engine.resources.enter()
         engine.emit(WorkerStarted(self.id, self._process.pid, engine.registry.count_theirs()))
         self._wakeups.start()
-        if self.offers:
+        if self._offers:
             self._resting.open(self.id)
         keeper.start()
         sweeper = asyncio.create_task(self._attempts.sweep_forever(self._now_and_then))
@@ -146,7 +156,7 @@ class Worker:
     async def run_until_idle(self, dead: Sequence[int] = ()) -> int:
         """Run what is due now and return when the next thing is; for tests in virtual time."""
         self._loop = asyncio.get_running_loop()
-        self._attempts.bind(self._wake.set, self.ring)
+        self._attempts.enter()
         self._dead.update(dead)
         self._rung = True
         # What a job enqueues is due now too: learn of it as a worker that sleeps would.
@@ -172,15 +182,10 @@ class Worker:
         self._attempts.abandon()
         self._attempts.close()
 
-    def _lease_keeper(self) -> LeaseKeeper:
-        held, lease_ms = self._attempts, self._lease_ms
-        lost = partial(self._soon, held.lost)
-        keeper = LeaseKeeper(self.engine, self.id, lease_ms, held.lease_list, lost)
-        assert self._loop is not None, "running"
-        keeper.poke = self._loop.call_soon_threadsafe
-        keeper.current = self._attempts.current
-        keeper.awake = self._takeover_pause.awake
-        return keeper
+    def _lease_keeper(self, loop: asyncio.AbstractEventLoop) -> LeaseKeeper:
+        held, lost = self._attempts, partial(self._soon, self._attempts.lost)
+        watch = LoopWatch(loop.call_soon_threadsafe, held.current, self._takeover_pause.awake)
+        return LeaseKeeper(self.engine, self.id, self._lease_ms, held.lease_list, lost, watch)
 
     async def _work(self) -> None:
         while self._fatal is None:

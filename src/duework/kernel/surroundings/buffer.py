@@ -11,6 +11,8 @@ from typing import Any
 from duework.errors import UsageError
 from duework.kernel.job import Effect, NewJob
 
+_NOTHING: Mapping[str, int] = {}
+
 
 class Buffer:
     """The side of a run that is not the user's."""
@@ -20,7 +22,7 @@ class Buffer:
     def __init__(self) -> None:
         self.effects: list[Effect | NewJob] = []
         # What its claim took of quotas, by their names, and what it said that it has used.
-        self.taken: Mapping[str, int] = {}
+        self.taken: Mapping[str, int] = _NOTHING
         self.spent: dict[str, int] = {}
         # Its steps, once it has one; they have a say in what comes of it.
         self.flow: Any = None

@@ -15,7 +15,7 @@ from duework.kernel.outcomes import BudgetSpent
 from duework.kernel.tasks import check_name
 from duework.shapes.budgets import SHAPE, verbs
 from duework.shapes.budgets.periods import MILLION, PERIODS, Amount, millionths, period, shown, zone
-from duework.shapes.budgets.verbs import BUDGETS, NewSpend, SpendEnd, Terms
+from duework.shapes.budgets.verbs import BUDGETS, NewSpend, SpendEnd, BudgetTerms
 from duework.shapes.shape import Hooks, Shape, in_chunks
 
 if TYPE_CHECKING:
@@ -122,11 +122,12 @@ class Budget(Hooks):
 
     shape: ClassVar[Shape] = SHAPE
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: BudgetTerms) -> None:
         self.terms = terms
         self._wiring: Wiring | None = None
 
     def bind(self, wiring: Wiring) -> None:
+        """It belongs to this App from now on."""
         for other in wiring.shapes:
             if isinstance(other, Budget) and other.name == self.name and other.terms != self.terms:
                 raise UsageError(f"there are two budgets {self.name!r} that differ")
@@ -134,10 +135,12 @@ class Budget(Hooks):
 
     @property
     def name(self) -> str:
+        """As it was declared."""
         return self.terms.name
 
     @property
     def wiring(self) -> Wiring:
+        """What is behind its App."""
         if self._wiring is None:
             raise UsageError(f"budget {self.name} belongs to no App yet: app.include(part)")
         return self._wiring
@@ -175,9 +178,11 @@ class Budget(Hooks):
         raise BudgetSpent(why, max(got.turn - now, 0), waits)
 
     def end(self, end: SpendEnd) -> None:
+        """Write how a reservation ended."""
         self.wiring.engine.writer.call(self._settle, [end])
 
     def prune(self) -> None:
+        """Settle what was left open; forget what is too old."""
         in_chunks(self.wiring.engine, self._prune)
 
     def _reserve(self, tx: Tx, new: list[NewSpend]) -> Sequence[verbs.Reserved]:
@@ -199,7 +204,7 @@ def declare_budget(
     if per not in PERIODS:
         raise UsageError(f"per= is one of {', '.join(PERIODS)}: not {per!r}")
     zone(tz)
-    return part.contents.adopt(Budget(Terms(name, millionths(limit), per, tz)))
+    return part.contents.adopt(Budget(BudgetTerms(name, millionths(limit), per, tz)))
 
 
 class Budgets(Verbs):
@@ -218,7 +223,7 @@ class Budgets(Verbs):
                 return each
         raise NotFound(f"there is no budget {name}, or nothing was ever reserved of it")
 
-    def of(self, terms: Terms) -> BudgetStatus:
+    def of(self, terms: BudgetTerms) -> BudgetStatus:
         """A declared one; its row is made, and its period turned."""
         self.engine.writer.call(self._bring_up, [terms])
         return self.get(terms.name)
@@ -237,7 +242,7 @@ class Budgets(Verbs):
             for number, budget, _, amount, state, note, at, ended in rows
         ]
 
-    def _bring_up(self, tx: Tx, wanted: list[Terms]) -> Sequence[None]:
+    def _bring_up(self, tx: Tx, wanted: list[BudgetTerms]) -> Sequence[None]:
         for each in sorted(wanted, key=lambda one: one.name):
             verbs.bring_up(tx, each, self.engine.clock.now())
         return [None for _ in wanted]

@@ -25,7 +25,7 @@ BUDGETS = load(__package__ or "", "budgets")
 LEDGER_KEPT = 400 * DAY
 
 
-class Terms(msgspec.Struct, frozen=True):
+class BudgetTerms(msgspec.Struct, frozen=True):
     """What a budget was declared as."""
 
     name: str
@@ -37,7 +37,7 @@ class Terms(msgspec.Struct, frozen=True):
 class NewSpend(msgspec.Struct, frozen=True):
     """A reservation that is asked for."""
 
-    terms: Terms
+    terms: BudgetTerms
     amount: int
     note: str
     # For how long it may stay open, in milliseconds.
@@ -61,7 +61,7 @@ class SpendEnd(msgspec.Struct, frozen=True):
     state: str = "settled"
 
 
-def bring_up(tx: Tx, terms: Terms, now: int) -> tuple[int, int, int, int, int]:
+def bring_up(tx: Tx, terms: BudgetTerms, now: int) -> tuple[int, int, int, int, int]:
     """The row of a budget in the present period: its begin and end, most, spent and reserved."""
     start, turn = period(now, terms.per, terms.tz)
     values = {"name": terms.name, "limit": terms.limit, "per": terms.per, "tz": terms.tz}
@@ -105,7 +105,7 @@ def settle(tx: Tx, ends: Sequence[SpendEnd], now: int) -> list[None]:
     return [None for _ in ends]
 
 
-def wait(tx: Tx, terms: Terms, amount: int, job: int, now: int) -> None:
+def wait(tx: Tx, terms: BudgetTerms, amount: int, job: int, now: int) -> None:
     """In the settle of a job that found nothing left: it is woken when somebody raises the limit."""
     for start, turn, most, spent, held in tx.query(BUDGETS.lock, {"name": terms.name}):
         if turn <= now or spent + held + amount <= most:

@@ -26,7 +26,6 @@ from duework.errors import Error, UsageError
 from duework.kernel.error_text import describe
 from duework.kernel.job import Claimed, Effect, Ending, NewJob, PaceReport
 from duework.kernel.run import Host, Write
-from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.surroundings.resources import Resources
 from duework.kernel.tasks import Definition, Registry
 from duework.worker.isolation.child import FRAME_LIMIT, Parent
@@ -327,10 +326,8 @@ class _Pipe:
     def transaction(self, tx: Any) -> Any:
         return tx
 
-    def flow(self, job: Claimed, buffer: Buffer) -> Any:  # noqa: ARG002 - whichever it is
-        raise NeedsWorker(
-            "steps are for tasks that run where the database is: leave out isolation="
-        )
+    def flow(self, *_: Any) -> Any:
+        raise NeedsWorker("steps are where the database is: leave out isolation=")
 
 
 class _OnTheWay:
