@@ -57,8 +57,7 @@ class Worker:
         self._lease_ms = int(self.settings.lease_ms * engine.clock.speed)
         self._takeover_pause = TakeoverPause(engine.clock, engine.clock_watch, self._lease_ms)
         self._wake = asyncio.Event()
-        sign = lambda *of: self._attempts.sign(*of)  # noqa: E731, PLW0108 - made below
-        self._host = WorkerHost(engine, self.id, self.ring, sign)
+        self._host = WorkerHost(engine, self.id, self.ring, lambda *of: self._attempts.sign(*of))  # noqa: PLW0108 - made below
         self._attempts = Attempts(
             engine, self.settings, self.id, self._host, wake=self._wake.set, ring=self.ring
         )
@@ -68,7 +67,8 @@ class Worker:
         self._job_facts = JobFacts(engine)
         # There was a ring: since the last claim, and since the last look for what is to be cancelled.
         self._rung = self._cancels_unseen = True
-        self._hungry: frozenset[str] = frozenset()  # Pools with more to do than they had slots.
+        # Pools for which there was more than they had slots for.
+        self._hungry: frozenset[str] = frozenset()
         self._next_due = 0
         # Workers found dead: their leases are to be written off, or were.
         self._dead: set[int] = set()
@@ -76,9 +76,8 @@ class Worker:
         self._parked = False
         self._failing: str | None = None  # Why the last round failed, if it did.
         self._stop_at: float | None = None
-        self._offers = (
-            offers  # Whether other processes may claim for it: not in a loop that may block.
-        )
+        # Whether other processes may claim for it: not in a loop that others may block.
+        self._offers = offers
         self._fatal: Error | None = None
         self._wakeups: Wakeups | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
