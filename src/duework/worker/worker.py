@@ -57,7 +57,7 @@ class Worker:
         self._lease_ms = int(self.settings.lease_ms * engine.clock.speed)
         self._takeover_pause = TakeoverPause(engine.clock, engine.clock_watch, self._lease_ms)
         self._wake = asyncio.Event()
-        self._host = WorkerHost(engine, self.id, self.ring, lambda *of: self._attempts.sign(*of))
+        self._host = WorkerHost(engine, self.id, self.ring, self._sign)
         self._attempts = Attempts(
             engine, self.settings, self.id, self._host, wake=self._wake.set, ring=self.ring
         )
@@ -95,6 +95,9 @@ class Worker:
     def holding(self) -> list[str]:
         """What it runs, in words."""
         return self._attempts.holding()
+
+    def _sign(self, job: int, sign: int) -> None:
+        self._attempts.sign(job, sign)
 
     # --- from other threads
 
