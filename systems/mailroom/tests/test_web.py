@@ -243,3 +243,21 @@ def test_what_is_unsure_is_decided_once(room: Room) -> None:
     operator.submit(f"/mailroom/messages/{one}/give-up")
     operator.submit(f"/mailroom/messages/{two}/give-up")
     assert [box.message(each).state for each in (one, two)] == ["sent", "failed"]
+
+
+def test_the_page_of_a_message_has_its_log_and_that_of_a_tenant_its_templates(
+    room: Room, acme: Browser, operator: Browser
+) -> None:
+    file = {"name": "<a>.txt", "content": "YQ==", "type": "text/plain"}
+    first = posted(acme, html="<p>Hi</p>", attachments=[file]).json()["id"]
+    acme.put("/templates/order", json={"subject": "Order {{ n }}", "text": "Hi"})
+    room.acs.set_outcome("ada@demo.example", "Failed")
+    room.h.advance("1m")
+
+    page = operator.get(f"/mailroom/messages/{first}").text
+    assert "Delivery log" in page
+    assert "acs" in page
+    assert "&lt;a&gt;.txt" in page
+    assert "&lt;p&gt;Hi&lt;/p&gt;" in page
+    assert "Order {{ n }}" in operator.get("/mailroom/tenants/acme").text
+    assert "Retry all that failed" in operator.get("/mailroom/messages?state=failed").text
