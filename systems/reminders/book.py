@@ -20,6 +20,7 @@ from systems.reminders import endpoints, log
 from systems.reminders.fire import fire, forget, stop
 from systems.reminders.part import part
 from systems.reminders.quiet import audible, quiet_hours
+from systems.reminders.recipients import WITH_RECIPIENT, held_until
 from systems.reminders.rules import (
     Change,
     NewReminder,
@@ -281,10 +282,12 @@ def preview(reminder: str, count: int = 5) -> list[str]:
     """The next times in its own zone, as they will be sent: what falls into quiet hours at their end."""
     found, count = find(reminder), min(count, 50)
     schedule = part.app.find_schedule(key_of(reminder))
-    if found.quiet is None:
+    rows = part.app.read(WITH_RECIPIENT, id=reminder)
+    if not rows or (found.quiet is rows[0].their_quiet is rows[0].muted_until is None):
         return [each.isoformat() for each in schedule.next(count)]
     times = [round(each.timestamp() * 1000) for each in schedule.next(count * 24)]
-    return in_zone(audible(times, found.quiet, found.zone)[:count], found.zone)
+    heard = audible(times, lambda at: held_until(rows[0], at))
+    return in_zone(heard[:count], found.zone)
 
 
 def _bounded(limit: int) -> int:

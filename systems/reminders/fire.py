@@ -18,7 +18,7 @@ from duework import Cancel, Channel, Job, NotFound, Rate, Run, Snooze, Transacti
 from systems.reminders.channels import email, webhook
 from systems.reminders.links import done_link
 from systems.reminders.part import part, settings
-from systems.reminders.quiet import waits_until
+from systems.reminders.recipients import WITH_RECIPIENT, held_until
 from systems.reminders.rules import key_of, webhook_id
 
 # Beyond what the requests themselves are given, so that they end first.
@@ -46,21 +46,23 @@ async def fire(run: Run, reminder: str, repeats: int | None = None) -> Any:
 
     `repeats`: it says once more what fired at that slot, since nobody has called it done.
     """
-    rows = run.read("select * from reminders_reminder where id = :id", id=reminder)
+    rows = run.read(WITH_RECIPIENT, id=reminder)
     if not rows:
         return Cancel("the reminder was deleted")
     row, now = rows[0], run.now
     if repeats is not None and _is_past(run, row, repeats):
         return Cancel("it is done, or its next time has come")
-    if (until := waits_until(row.quiet, row.zone, now)) is not None:
+    if (until := held_until(row, now)) is not None:
         run.write(WAITS, job=run.job.id, until=until, id=reminder)
         return Snooze((until - now) / 1000)
-    if row.quiet is not None and run.read(COVERED, id=reminder, slot=run.slot):
+    if run.read(COVERED, id=reminder, slot=run.slot):
         return Cancel("the one that waited for the end of the quiet hours went out at this time")
     channels: list[str] = json.loads(row.channels)
     body = _body(run, row, channels) if "webhook" in channels else None
     facts = {"job": run.job.id, "reminder": reminder, "title": row.title, "key": run.key}
-    run.write(BEGUN, **facts, channels=row.channels, slot=run.slot, now=now, body=body)
+    waited = int(row.quiet_until is not None)
+    more = {"channels": row.channels, "slot": run.slot, "body": body, "waited": waited}
+    run.write(BEGUN, **facts, **more, now=now)
     again = row.nags + 1 if repeats is not None else 0
     slot = None if row.nag_ms is None else run.slot if repeats is None else repeats
     run.write(FIRED, job=run.job.id, now=now, id=reminder, open=slot, nags=again)
@@ -126,7 +128,7 @@ def _never_began(tx: Transaction, job: Job[Any], reminder: str, values: dict[str
     rows = tx.read("select title, channels from reminders_reminder where id = :id", id=reminder)
     title, channels = (rows[0].title, rows[0].channels) if rows else ("", "[]")
     facts: dict[str, Any] = {"reminder": reminder, "title": title, "key": job.key or str(job.id)}
-    more = {"channels": channels, "slot": job.at, "now": values["now"], "body": None}
+    more = {"channels": channels, "slot": job.at, "now": values["now"], "body": None, "waited": 0}
     tx.write(BEGUN, job=job.id, **facts, **more)
     tx.write(CONCLUDED, **values)
 
@@ -198,8 +200,10 @@ def prune(run: Run) -> None:
 
 BEGUN = """
 insert into reminders_history
-    (job, reminder, title, key, channels, slot, fired_at, outcome, sent, failed, unsure, body)
-values (:job, :reminder, :title, :key, :channels, :slot, :now, 'sending', '[]', '{}', '{}', :body)
+    (job, reminder, title, key, channels, slot, fired_at, outcome, sent, failed, unsure, body,
+    waited)
+values (:job, :reminder, :title, :key, :channels, :slot, :now, 'sending', '[]', '{}', '{}', :body,
+    :waited)
 on conflict (job) do nothing
 """
 WAITS = "update reminders_reminder set quiet_until = :until, last_job = :job where id = :id"
@@ -216,7 +220,8 @@ where key = :key and (last_slot > :slot or (state = 'active' and slot <= :now))
 # An earlier slot that was sent when this one had come: it waited for the end of the quiet hours.
 COVERED = """
 select job from reminders_history
-where reminder = :id and slot < :slot and fired_at >= :slot and outcome <> 'cancelled' limit 1
+where reminder = :id and slot < :slot and fired_at >= :slot and waited = 1
+    and outcome <> 'cancelled' limit 1
 """
 CONCLUDED = """
 update reminders_history set settled_at = :now, outcome = :outcome, sent = :sent, failed = :failed,

@@ -12,7 +12,7 @@ from duework import UsageError
 from duework.shapes.schedules.plan import new_plan
 from systems.reminders import book
 from systems.reminders.part import part, settings
-from systems.reminders.quiet import audible, quiet_hours
+from systems.reminders.quiet import audible, quiet_hours, waits_until
 from systems.reminders.rules import NewReminder, in_zone, timing
 from systems.reminders.words import read_line
 
@@ -47,8 +47,9 @@ def times(new: NewReminder, count: int = 5) -> list[int]:
     wanted = count if quiet is None else count * 24
     if new.count is not None:
         wanted = min(wanted, new.count)
-    # What is due this very moment counts, as it does for a schedule.
-    return audible(when.upcoming(now - 1, wanted), quiet, new.zone)[:count]
+    # What is due this very moment counts, as it does for a schedule; only cron begins after it.
+    slots = when.upcoming(now if when.kind == "cron" else now - 1, wanted)
+    return audible(slots, lambda at: waits_until(quiet, new.zone, at))[:count]
 
 
 def marked(found: list[int], zone: str) -> list[Time]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -38,11 +38,11 @@ def waits_until(quiet: str | None, zone: str, now: int) -> int | None:
     return max(now + 1, int(found.timestamp() * 1000))
 
 
-def audible(times: Iterable[int], quiet: str | None, zone: str) -> list[int]:
+def audible(times: Iterable[int], held: Callable[[int], int | None]) -> list[int]:
     """When these times are really sent: those of one night together at its end."""
     found: list[int] = []
     for each in times:
-        moved = waits_until(quiet, zone, each) or each
+        moved = held(each) or each
         if not found or moved != found[-1]:
             found.append(moved)
     return found

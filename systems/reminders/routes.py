@@ -12,7 +12,16 @@ import msgspec
 from starlette.requests import Request
 
 from duework import Fail, Reply, UsageError, http
-from systems.reminders import attempts, book, channels, endpoints, exchange, log, planning
+from systems.reminders import (
+    attempts,
+    book,
+    channels,
+    endpoints,
+    exchange,
+    log,
+    planning,
+    recipients,
+)
 from systems.reminders.part import part
 from systems.reminders.rules import Change, NewReminder
 
@@ -202,6 +211,22 @@ async def replay(job: int) -> dict[str, str]:
 def calls(query: Calls) -> list[attempts.Attempt]:
     """Each call of a receiver, with the first 2 KiB of its answer, newest first."""
     return attempts.recent(endpoint=query.endpoint, webhook_id=query.webhook_id, limit=query.limit)
+
+
+@part.route("/api/reminder-recipients/{address}", methods=["PUT"])
+def choose(address: str, body: recipients.Choices) -> recipients.Recipient:
+    """Quiet hours and a pause for everything that goes to this address."""
+    return recipients.choose(address, body)
+
+
+@part.route("/api/reminder-recipients/{address}")
+def chosen(address: str) -> recipients.Recipient:
+    return recipients.find(address)
+
+
+@part.route("/api/reminder-recipients/{address}", methods=["DELETE"])
+def forget_choice(address: str) -> None:
+    recipients.forget(address)
 
 
 @part.route("/api/reminder-endpoints", methods=["POST"])

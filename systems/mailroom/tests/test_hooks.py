@@ -35,6 +35,7 @@ def suppressed(room: Room) -> list[str]:
     return [each["address"] for each in room.app.object(Tenant, "acme").suppressed().result()]
 
 
+@pytest.mark.rows("002-X4")
 def test_a_bounce_reported_by_acs_suppresses_the_address_once(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:

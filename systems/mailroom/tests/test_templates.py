@@ -96,6 +96,7 @@ def test_a_value_is_data_and_never_a_template() -> None:
     assert made("{{ x.y.z }}{{ x.upper }}|", {"x": "a"}).text == "|"
 
 
+@pytest.mark.rows("002-X4")
 def test_what_was_rendered_stays_when_the_template_changes(room: Room) -> None:
     templates.store("acme", Stored(name="hello", subject="Hello {{ name }}", text="One"))
     new = NewMessage(to="ada@demo.example", template="hello", values={"name": "Ada"})

@@ -79,6 +79,7 @@ def test_many_requests_at_once_with_one_key_are_one_message(room: Room, acme: Br
     assert board.counts(room.app)["queued"] == 1
 
 
+@pytest.mark.rows("002-X4")
 def test_files_are_stored_once_and_arrive_with_the_mail(room: Room, acme: Browser) -> None:  # noqa: F811
     made = acme.post("/blobs", content=PDF, headers={"content-type": "application/pdf"})
     again = acme.post("/blobs", content=PDF, headers={"content-type": "application/pdf"})

@@ -11,6 +11,7 @@ alter table reminders_endpoint add column failures bigint not null default 0;   
 alter table reminders_endpoint add column warned_at bigint;
 
 alter table reminders_history add column body text;             -- what its webhook says, to be replayed
+alter table reminders_history add column waited bigint not null default 0;  -- for quiet hours to end
 alter table reminders_history add column done_at bigint;        -- somebody said so
 
 -- One row for each call of a receiver: the fire's, a replay, a test.
@@ -30,3 +31,12 @@ create table reminders_attempt (
 create index reminders_attempt_at on reminders_attempt (at);
 create index reminders_attempt_endpoint on reminders_attempt (endpoint, at);
 create index reminders_attempt_job on reminders_attempt (job) where job is not null;
+
+-- What holds for a receiver of mails, whoever made the reminder.
+create table reminders_recipient (
+    address text primary key,           -- in small letters
+    zone text not null,
+    quiet text,                         -- for reminders that have no quiet hours of their own
+    muted_until bigint,                 -- nothing is sent before
+    updated_at bigint not null
+);

@@ -6,7 +6,7 @@ import pytest
 
 from duework import UsageError
 from duework.testing import Harness
-from systems.reminders import book, exchange
+from systems.reminders import book, exchange, planning
 from systems.reminders.exchange.crons import rrule_of
 from systems.reminders.routes import brought
 from systems.reminders.tests.conftest import Hook, remind
@@ -191,3 +191,16 @@ def test_a_line_is_previewed_across_a_change_of_the_clock_and_makes_nothing(
         ("2026-04-03T09:00:00+01:00", False),
     ]
     assert book.count() == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["0 8 * * *", "every day at 8:00", "every 3h", "in 2 days", "at 8:30", "every 3h 2 times",
+     "every other monday at 8:00", "every day at 9:00 until 5 march", "every day at 7:00 from 4 march"],
+)  # fmt: skip
+def test_what_is_previewed_before_is_what_is_previewed_after(h: Harness, words: str) -> None:
+    new = planning.said(f"stretch {words} to ada@demo.example", "UTC")
+
+    foretold = [each.at for each in planning.marked(planning.times(new), "UTC")]
+
+    assert foretold == book.preview(book.create(new).id, 5)

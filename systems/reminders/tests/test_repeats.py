@@ -9,9 +9,10 @@ import pytest
 
 from duework import NotFound, UsageError
 from duework.testing import Harness
-from systems.reminders import book, log
+from systems.reminders import book, log, recipients
 from systems.reminders.links import done_link, job_of
 from systems.reminders.quiet import audible, quiet_hours, waits_until
+from systems.reminders.recipients import Choices
 from systems.reminders.rules import Change
 from systems.reminders.tests.conftest import START, remind
 from systems.reminders.tests.test_web import Web
@@ -164,7 +165,44 @@ def test_the_end_of_a_night_in_which_clocks_are_turned_is_on_the_wall() -> None:
 
     assert waits_until("22:00-07:00", "Europe/London", late) == late + 7 * HOUR
     assert waits_until("22:00-07:00", "Europe/London", late - 2 * HOUR) is None
-    assert audible([late, late + HOUR, late + 8 * HOUR], "22:00-07:00", "Europe/London") == [
+    night = [late, late + HOUR, late + 8 * HOUR]
+    assert audible(night, lambda at: waits_until("22:00-07:00", "Europe/London", at)) == [
         late + 7 * HOUR,
         late + 8 * HOUR,
     ]
+
+
+@pytest.mark.rows("003-X2")
+def test_what_a_receiver_has_chosen_holds_for_every_reminder_to_them(h: Harness, t: Twins) -> None:
+    recipients.choose("Ada@demo.example", Choices(quiet="08:30-10:00", zone="UTC"))
+    made = remind(cron="0 * * * *")
+    own = remind(title="Loud", cron="0 * * * *", quiet="22:00-23:00")
+
+    assert [each[11:16] for each in book.preview(made.id, 3)] == ["10:00", "11:00", "12:00"]
+    h.advance("3h 1m")
+
+    hours = {
+        title: sorted(
+            (each.fired_at - START) // HOUR for each in log.recent() if each.title == title
+        )
+        for title in ("Call the bank", "Loud")
+    }
+    assert hours == {"Call the bank": [2, 3], "Loud": [1, 2, 3]}
+    assert own.id
+
+
+def test_a_receiver_who_is_away_gets_nothing_until_then(h: Harness, t: Twins) -> None:
+    web = Web(h)
+    answer = web.call("PUT", "/api/reminder-recipients/ada@demo.example", {"mute": "1d"})
+    assert answer.json()["muted_until"] == START + 24 * HOUR
+    remind()
+    h.advance("23h")
+    assert mails(t) == []
+    h.advance("2h")
+    assert len(mails(t)) == 1
+    path = "/api/reminder-recipients/ada@demo.example"
+    for wrong in ({"mute": "0s"}, {"mute": "200d"}, {"zone": "Mars"}, {"quiet": "x"}):
+        assert web.call("PUT", path, wrong).status_code == 400
+    assert web.call("GET", path).json()["quiet"] is None
+    assert web.call("DELETE", path).status_code == 204
+    assert web.call("GET", path).status_code == 404
