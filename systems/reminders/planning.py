@@ -47,8 +47,8 @@ def times(new: NewReminder, count: int = 5) -> list[int]:
     wanted = count if quiet is None else count * 24
     if new.count is not None:
         wanted = min(wanted, new.count)
-    # What is due this very moment counts, as it does for a schedule; only cron begins after it.
-    slots = when.upcoming(now if when.kind == "cron" else now - 1, wanted)
+    # What is due this very moment counts for a rule and a time, as it does for their schedules.
+    slots = when.upcoming(now - (when.kind in {"rrule", "at"}), wanted)
     return audible(slots, lambda at: waits_until(quiet, new.zone, at))[:count]
 
 
