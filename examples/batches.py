@@ -21,7 +21,7 @@ async def check_user(user: int) -> None:
 
 @app.task
 async def report(batch: int) -> None:
-    found = app.batch_of(batch)
+    found = app.get_batch(batch)
     print(f"{found.name}: {found.done} done, {found.failed} failed")
     reported.set()
 

@@ -18,7 +18,7 @@ from unittest import mock
 
 from duework import App
 from duework.db.urls import served
-from duework.kernel.clock_watch import ClockWatch
+from duework.kernel.machine.clock_watch import ClockWatch
 from proof import tasks
 from proof.check import check
 from proof.history import Op, gather, record
@@ -51,7 +51,7 @@ class Day:
         self.hosts = [Host(url), Host(url)]
         self.one_host = not served(url)
         if self.one_host:
-            self.hosts[1].app._clock = self.hosts[1].clock = self.hosts[0].clock
+            self.hosts[1].app.wiring.bound.clock = self.hosts[1].clock = self.hosts[0].clock
         self.rng = rng
         self.ops: list[Op] = []
         self.notes: list[dict[str, Any]] = []

@@ -123,7 +123,7 @@ def _live(shop: Shop, say: Say, mend: Callable[[], None]) -> None:
     for _ in range(3):
         try:
             if hand is None:
-                shop.app.engine.database.reserve()
+                shop.app.wiring.engine.database.reserve()
                 hand = shop.hand()
                 hand.patience = PATIENCE
             hand.work()

@@ -113,7 +113,7 @@ class History:
 
 def record(app: App) -> None:
     """From now on everything is written down."""
-    kind = app.engine.database.kind
+    kind = app.wiring.engine.database.kind
     with app.transaction() as tx:
         for statement in _sqlite() if kind == "sqlite" else _postgres():
             tx.write(statement)
@@ -181,5 +181,5 @@ def gather(app: App) -> History:
     }
     return History(
         *(changes, jobs, attempts, total(app)),
-        ordered=app.engine.database.kind == "sqlite",
+        ordered=app.wiring.engine.database.kind == "sqlite",
     )

@@ -10,7 +10,7 @@ from duework.db import migrate
 from duework.db.database import Tx
 from duework.db.queries import script
 from duework.db.sqlite.database import SqliteDatabase
-from duework.kernel import jobs, settle
+from duework.kernel import operate, settle
 from duework.kernel.lanes import JOBS
 from duework.worker import host
 from proof.killwork import BY_NAME, Scenario
@@ -21,7 +21,7 @@ Plant = Callable[[Shop, Ack], None]
 
 def _apart(shop: Shop, verb: Callable[[Tx], Any]) -> None:
     """In a transaction of its own, through a connection of its own."""
-    with shop.app.engine.database.transaction() as tx:
+    with shop.app.wiring.engine.database.transaction() as tx:
         verb(tx)
 
 
@@ -39,7 +39,7 @@ def effect_before_the_settle(shop: Shop, _say: Ack) -> None:
         for effect in ending.effects:
             effect(tx)
         # What was written so far is committed, and the rest of the group goes on after it.
-        database = shop.app.engine.database
+        database = shop.app.wiring.engine.database
         assert isinstance(database, SqliteDatabase)
         connection = database._write_connection()
         connection.execute("release duework")
@@ -84,7 +84,7 @@ def rows_before_their_attempts(shop: Shop, _say: Ack) -> None:
             lambda: _apart(shop, lambda late: late.query(JOBS.delete_attempts, {"ids": ids}))
         )
 
-    jobs._delete = delete
+    operate.delete_settled = delete
 
 
 def migration_recorded_apart(_shop: Shop, _say: Ack) -> None:

@@ -117,7 +117,7 @@ def _be_child(
         if plant is not None:
             plant(shop, say)
         if scenario.prepare is not None:
-            _ = shop.app.engine
+            _ = shop.app.wiring.engine
         boundaries.arm()
         scenario.act(shop, say)
         shop.close()

@@ -218,7 +218,7 @@ def _prepare_prune(shop: Shop) -> None:
 
 
 def _prune(shop: Shop, acked: Ack) -> None:
-    prune_round(shop.app.engine, 10)
+    prune_round(shop.app.wiring.engine, 10)
     acked("pruned")
 
 
@@ -231,7 +231,7 @@ def _check_prune(shop: Shop, acks: Acks) -> list[str]:
         problems.append(f"{attempts} attempts are left of {left - 1} old jobs")
     if acks and left > 1:
         problems.append("it was pruned, and is there again")
-    prune_round(shop.app.engine, 10)
+    prune_round(shop.app.wiring.engine, 10)
     rest = [json.loads(row.payload)["what"] for row in shop.rows()]
     if rest != ["fresh"]:
         problems.append(f"{rest} are left after the next round")

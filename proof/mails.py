@@ -164,7 +164,11 @@ def live(h: Harness, draw: random.Random, count: int) -> int:
 
 
 def judge(made: Post, t: Twins, result: Result) -> None:
-    names: dict[str, Callable[[str], str]] = {"acs": operation_id, "resend": str, "smtp": message_id}
+    names: dict[str, Callable[[str], str]] = {
+        "acs": operation_id,
+        "resend": str,
+        "smtp": message_id,
+    }
     ledgers = {twin.name: twin.ledger.counts("key") for twin in t.all}
     for name, handle in made.boxes.items():
         for message in _all(handle):

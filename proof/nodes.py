@@ -31,7 +31,7 @@ from duework.errors import Unavailable, UsageError
 from duework.ids import Ids
 from duework.kernel.engine import Engine
 from duework.kernel.job import LaneName
-from duework.kernel.processes import Process
+from duework.kernel.machine.processes import Process
 from duework.worker.handoff.board import OfferBoard
 from duework.worker.handoff.offer import SUFFIX, ForeignOffer, Offer, Terms
 from duework.worker.lease_keeper import LeaseKeeper
@@ -356,9 +356,9 @@ class Node:
         """Open the database by way of the simulated store."""
         app, world = self.app, self.world
         database = SimDatabase(world, self)
-        app._clock = self.clock
-        engine = app._engine = Engine(database, app.registry, self.clock)
-        engine.reactor, engine.hooks = app._react, app._hooks
+        app.wiring.bound.clock = self.clock
+        engine = app.wiring.bound.engine = Engine(database, app.wiring.registry, self.clock)
+        engine.reactor, engine.hooks = app.wiring.react, app.wiring.hooks
         engine.writer = SimWriter(database, world, self)
         engine.clock_watch.elsewhere = lambda ask: ask()
         engine.clock_watch.begin()
@@ -371,7 +371,7 @@ class Node:
 
     async def _run(self) -> None:
         if self._works:
-            self.worker = Worker(self.app.engine, self.app.limits)
+            self.worker = Worker(self.app.wiring.engine, self.app.limits)
             await self.worker.run()
             self.world.say(f"stopped {self.mark}")
             self.alive = False
@@ -382,7 +382,7 @@ class Node:
         self.world.loop.hold(self.mark)
         self.alive = False
         # The system closes what a killed process had open.
-        self.app.engine.database._drop_connections()  # type: ignore[attr-defined]
+        self.app.wiring.engine.database._drop_connections()  # type: ignore[attr-defined]
         self._tell_of_death()
 
     def _tell_of_death(self) -> None:

@@ -98,7 +98,7 @@ def _round(shop: Shop, number: int, acked: Ack) -> None:
     hand.work(acked)
     hand.close()
     shop.clock.move_to(shop.clock.now() + 3 * DAY)
-    prune_round(shop.app.engine, 5)
+    prune_round(shop.app.wiring.engine, 5)
 
 
 def _checkpoint_often() -> None:

@@ -16,8 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from duework.kernel import processes
-from duework.kernel.processes import Process
+from duework.kernel.machine import processes
+from duework.kernel.machine.processes import Process
 
 _HEADER, _FRAME = 32, 24
 

@@ -127,7 +127,7 @@ class Shapes:
 def record(app: App) -> None:
     """Write down every change of a chain's state, in the transaction that makes it."""
     row = "insert into chain_turn (chain, key, state) values (new.id, new.key, new.state)"
-    sqlite = app.engine.database.kind == "sqlite"
+    sqlite = app.wiring.engine.database.kind == "sqlite"
     serial = "integer primary key autoincrement" if sqlite else "bigserial primary key"
     body = f"begin {row}; end" if sqlite else "execute function chain_turned()"
     with app.transaction() as tx:

@@ -32,7 +32,7 @@ from duework import (
 from proof.tasks import note, started
 
 # Schedules by key: what says when, and the milliseconds between two slots.
-SCHEDULES = {
+SCHEDULES: dict[str, tuple[dict[str, Any], int]] = {
     "tick:0": ({"every": "1s"}, 1000),
     "tick:1": ({"every": "1500ms"}, 1500),
     "tick:2": ({"cron": "* * * * * *"}, 1000),
@@ -282,7 +282,7 @@ def define(app: App) -> dict[str, Any]:
     options: dict[str, Any] = {"partial": "retry-failed", "retries": 2, "backoff": "300ms"}
     known["notify"] = app.delivery(channels=channels, **options, **kept)(notify)
     known["mail"], known["slip"] = app.outbox("mail", Mail()), app.outbox("slip", Slip())
-    app.know_object(Ledger)
+    app.durable(Ledger)
     return known
 
 

@@ -24,13 +24,13 @@ from typing import Any, NamedTuple, cast
 from duework import App, Run
 from duework.clock import FOREVER, VirtualClock
 from duework.db.writer.requests import AttachedRequest, requested
-from duework.kernel import processes
 from duework.kernel.claim import ClaimRequest
-from duework.kernel.clock_watch import TakeoverPause
 from duework.kernel.engine import EPOCH_BITS
 from duework.kernel.job import Claimed, Ending
 from duework.kernel.lanes import JOBS
-from duework.kernel.processes import Process
+from duework.kernel.machine import processes
+from duework.kernel.machine.clock_watch import TakeoverPause
+from duework.kernel.machine.processes import Process
 from duework.worker.handoff.board import OfferBoard
 from duework.worker.handoff.offer import Offer
 from duework.worker.host import WorkerHost
@@ -70,7 +70,7 @@ class Shop:
         self.boot = "first"
         self.app = App(f"sqlite:///{path}", durability=durability)
         self.clock = VirtualClock(now)
-        self.app._clock = self.clock
+        self.app.wiring.bound.clock = self.clock
         self._add_tasks()
 
     def _add_tasks(self) -> None:
@@ -107,8 +107,9 @@ class Shop:
         """The same tasks for another file, or for the next process on this one."""
         app = self.app
         self.path, self.clock = path, VirtualClock(now)
-        app._url, app._clock, app._closed = f"sqlite:///{path}", self.clock, False
-        app._parts.clear()
+        bound = app.wiring.bound
+        bound.url, bound.clock, bound.closed = f"sqlite:///{path}", self.clock, False
+        app.wiring.parts.clear()
 
     def open(self) -> None:
         """Open and migrate; the table of effects is the user's own."""
@@ -164,7 +165,7 @@ class Hand:
     """A worker's turns, taken one after the other in the caller's thread."""
 
     def __init__(self, shop: Shop) -> None:
-        engine = shop.app.engine
+        engine = shop.app.wiring.engine
         self._shop = shop
         self._engine = engine
         self.id = secrets.randbits(62)
@@ -220,7 +221,7 @@ class Hand:
         taken: list[Claimed] = []
         writer, enqueue = self._engine.writer, self._engine.enqueue_alone
         writer.attached.leave(self._attached(taken))
-        new = task.using()._new_job(arguments, {}, self._engine.clock.now())
+        new = task.as_job(arguments, {}, self._engine.clock.now())
         request = requested(enqueue, [new], self.patience)
         writer._commit_group([request])
         request.answer()

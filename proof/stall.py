@@ -78,7 +78,7 @@ class Stall:
 
     def __init__(self, path: Path, say: Say) -> None:
         self.app = App(f"sqlite:///{path}")
-        self.app._clock = VirtualClock(START)
+        self.app.wiring.bound.clock = VirtualClock(START)
         self._say = say
 
         @self.app.task(name="tell")
@@ -100,7 +100,7 @@ class Stall:
                 parked.set_result(fact.why)
 
         self.app.on_fact(hear)
-        worker = Worker(self.app.engine, self.app.limits)
+        worker = Worker(self.app.wiring.engine, self.app.limits)
         working = asyncio.create_task(worker.run_until_idle())
         either: set[asyncio.Future[Any]] = {working, parked}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

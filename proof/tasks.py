@@ -142,8 +142,8 @@ def define(app: App, *, only: Sequence[str] = ()) -> dict[str, Any]:
             continue
         if name in _made:
             # Reading signatures takes longer than all that a simulated node does.
-            app.registry.add(_made[name])
-            found[name] = Task(_made[name], app)
+            app.wiring.registry.add(_made[name])
+            found[name] = Task(_made[name], app.contents)
             continue
         options: dict[str, Any] = {"name": name, "keep": "forever"}
         if name in RETRIES:

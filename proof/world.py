@@ -27,7 +27,9 @@ from duework.db.sqlite.inotify import Notices
 from duework.db.writer import writer
 from duework.errors import Error, Unavailable, Unknown, UsageError
 from duework.health.verify import verify
-from duework.kernel import processes
+from duework.kernel.checks import KERNEL_CHECKS
+from duework.kernel.machine import processes
+from duework.shapes import SHAPES
 from duework.worker import attempts, host, lease_keeper, worker
 from duework.worker.handoff.handoff import Handoff
 from duework.worker.wake import wakeups
@@ -36,6 +38,8 @@ from proof.check import check
 from proof.history import History, Op, gather, record, total
 from proof.loop import SimLoop, Stuck, whose
 from proof.nodes import LEASE, Node, SimKeeper, SimWakeups, World
+
+CHECKS = [*KERNEL_CHECKS, *(check for shape in SHAPES for check in shape.checks())]
 
 HOUR = 3_600_000
 YEAR = 365 * 24 * HOUR
@@ -178,7 +182,7 @@ class Run:
     async def cancel(self, node: Node) -> None:
         known = [op.job for op in self.ops if op.job is not None]
         if known:
-            engine, job = node.app.engine, self.rng.choice(known)
+            engine, job = node.app.wiring.engine, self.rng.choice(known)
             with contextlib.suppress(Error):
                 [answer] = await engine.writer.acall(engine.cancel, [(job, "not wanted")])
                 self.world.say(f"cancel {job} {answer}")
@@ -338,8 +342,8 @@ def _history(this: Run, observer: App) -> History:
 
 
 def _outcome(this: Run, history: History, observer: App) -> Outcome:
-    with observer.engine.database.reading() as tx:
-        broken = [each for each in verify(tx) if each.violations]
+    with observer.wiring.engine.database.reading() as tx:
+        broken = [each for each in verify(tx, CHECKS) if each.violations]
     trace = hashlib.sha256()
     for line in this.world.log:
         trace.update(line.encode() + b"\n")

@@ -58,7 +58,7 @@ def measure(reason: Reason, claims: int) -> dict[str, list[float]]:
     """Claim ten at a time, as a worker with a few free slots does; what is claimed stays leased."""
     from bench.tasks import app, noop
 
-    engine = app.engine
+    engine = app.wiring.engine
     inside: list[float] = []
     pools = {noop.name: "async"} | ({"bench.other": "async"} if reason != "unknown" else {})
     want = ClaimRequest(

@@ -34,12 +34,12 @@ from duework.health.status import Status, TaskStatus, WorkerStatus
 from duework.health.verify import Finding
 from duework.health.why import Why
 from duework.kernel import facts
-from duework.kernel.failure import Failure
+from duework.kernel.failures.failure import Failure
+from duework.kernel.failures.retry import Exponential
 from duework.kernel.outcomes import Cancel, Fail, Retry, Snooze, Throttled
 from duework.kernel.paces.adaptive import Adaptive
 from duework.kernel.paces.pace import Rate, Tick
 from duework.kernel.paces.quota import Quota
-from duework.kernel.retry import Exponential
 from duework.kernel.run import Run
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 from duework.kernel.transaction import Transaction

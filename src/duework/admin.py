@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from duework.averbs import Verbs
 from duework.clock import SystemClock
 from duework.db import migrate
 from duework.db.urls import missing, open_database, redacted
@@ -19,26 +20,31 @@ from duework.health.checkup import Check, checkup
 from duework.health.needs import Need, needs
 from duework.health.status import Status, status
 from duework.health.verify import Finding, verify
-from duework.health.why import Around, Why, why
+from duework.health.why import Why
+from duework.kernel.checks import KERNEL_CHECKS, Invariant
 from duework.kernel.engine import OWN_TASKS
-from duework.shapes.objects import store as object_store
 
 if TYPE_CHECKING:
-    from duework.app import App
+    from duework.verbs import JobVerbs
 
 # Jobs per transaction of a verb on many of them.
 CHUNK = 500
-# From when on somebody who cannot write is said to be unable to.
-STUCK_SECONDS = 1.0
 
 
-class Admin:
+class Admin(Verbs):
     """An App's database, seen by an operator."""
 
-    def __init__(self, app: App, url: str, durability: str) -> None:
-        self._app = app
-        self._url = url
-        self._durability = durability
+    @property
+    def _url(self) -> str:
+        return self.wiring.bound.url
+
+    @property
+    def _durability(self) -> str:
+        return self.wiring.bound.durability
+
+    @property
+    def _jobs(self) -> JobVerbs:
+        return self.wiring.jobs
 
     # --- the database itself
 
@@ -47,7 +53,7 @@ class Admin:
         self._must_exist()
         database = open_database(self._url, self._durability)
         try:
-            todo = migrate.pending(database, self._app.schema_steps(database.kind))
+            todo = migrate.pending(database, self.wiring.schema_steps(database.kind))
         finally:
             database.close()
         return [f"{part} {step.number:04} {step.name}" for part, step in todo]
@@ -70,7 +76,7 @@ class Admin:
             self._must_exist()
         database = open_database(self._url, self._durability)
         try:
-            return migrate.migrate(database, self._app.schema_steps(database.kind))
+            return migrate.migrate(database, self.wiring.schema_steps(database.kind))
         finally:
             database.close()
 
@@ -81,7 +87,7 @@ class Admin:
         try:
             # What this host's own clock shows, whatever time rules here.
             now = SystemClock().now()
-            return checkup(database, self._app.schema_steps(database.kind), now)
+            return checkup(database, self.wiring.schema_steps(database.kind), now)
         finally:
             database.close()
 
@@ -105,9 +111,10 @@ class Admin:
 
     def about(self) -> dict[str, str]:
         """Which database it is: kind, url without its password, version, schema, durability."""
-        database = self._app.engine.database
+        database = self.engine.database
         newest = [
-            f"{each.part} {len(each.migrations)}" for each in self._app.schema_steps(database.kind)
+            f"{each.part} {len(each.migrations)}"
+            for each in self.wiring.schema_steps(database.kind)
         ]
         return {
             "kind": database.kind,
@@ -119,53 +126,50 @@ class Admin:
 
     def status(self) -> Status:
         """One look at everything; counts stop at a bound."""
-        theirs = [name for name in self._app.registry.names() if not name.startswith(OWN_TASKS)]
-        known = self._app.registry.get if theirs else None
-        with self._app.engine.database.reading() as tx:
+        theirs = [name for name in self.registry.names() if not name.startswith(OWN_TASKS)]
+        known = self.registry.get if theirs else None
+        with self.engine.database.reading() as tx:
             return status(
                 tx,
-                now=self._app.now(),
-                near=self._app.engine.near,
+                now=self.now(),
+                near=self.engine.near,
                 known=None if known is None else lambda task: known(task) is not None,
             )
 
     def why(self, identifier: int) -> Why:
         """Why a job waits, runs or has ended, from the rows; `NotFound` if there is none."""
-        around = self._around()
-        with self._app.engine.database.reading() as tx:
-            return why(tx, int(identifier), around)
+        return self._jobs.why(identifier)
 
     def needs(self) -> list[Need]:
         """What needs somebody, the most urgent first."""
-        around = self._around()
-        with self._app.engine.database.reading() as tx:
+        around = self.wiring.around()
+        with self.engine.database.reading() as tx:
             return needs(tx, around)
 
     def activity(self, over: Range = "1h") -> Activity:
         """What workers did in the last hour, 6h, 24h or 7d, and what falls due next; from counters."""
         if over not in RANGES:
             raise UsageError(f"a range is one of {', '.join(RANGES)}: not {over!r:.50}")
-        now = self._app.now()
-        with self._app.engine.database.reading() as tx:
+        now = self.now()
+        with self.engine.database.reading() as tx:
             return activity(tx, now=now, over=over)
 
     def totals(self) -> list[TaskTotals]:
         """What workers did with each task since the database was made; from counters."""
-        with self._app.engine.database.reading() as tx:
+        with self.engine.database.reading() as tx:
             return totals(tx)
-
-    def _around(self) -> Around:
-        engine = self._app.engine
-        # A lock that somebody held for a moment is no reason.
-        broken = engine.writer.stuck(STUCK_SECONDS) or engine.database.disk_full_reason()
-        return Around(self._app.now(), engine.near, broken, self._app.registry)
 
     def verify(
         self, *, full: bool = False, tell: Callable[[str], None] = lambda _: None
     ) -> list[Finding]:
         """Check the invariants in one consistent view, read-only."""
-        with self._app.engine.database.reading() as tx:
-            return [*verify(tx, full=full, tell=tell), *object_store.verify(tx)]
+        with self.engine.database.reading() as tx:
+            return verify(tx, self._checks(), full=full, tell=tell)
+
+    def _checks(self) -> list[Invariant]:
+        """The invariants of the kernel, and of every shape that the App knows."""
+        shapes = self.registry.shapes.values()
+        return [*KERNEL_CHECKS, *(check for shape in shapes for check in shape.checks())]
 
     # --- many jobs
 
@@ -180,24 +184,24 @@ class Admin:
     def purge_failed(self, *, task: str = "", queue: str = "") -> Iterator[int]:
         """Delete every failed job for good; yields how many, in chunks."""
         for chunk in self._failed(task, queue):
-            yield self._app.purge(chunk)
+            yield self._jobs.purge(chunk)
 
     def purge_queue(self, queue: str) -> Iterator[int]:
         """Cancel every job of a queue that does not run; yields how many, in chunks."""
-        engine = self._app.engine
+        engine = self.engine
         while count := engine.writer.call(engine.purge_queue, [queue])[0]:
             yield count
 
     def _failed(self, task: str, queue: str) -> Iterator[list[int]]:
         before = 2**62
-        while found := self._app.jobs(
+        while found := self._jobs.search(
             phase="failed", task=task, queue=queue, before=before, limit=CHUNK
         ):
             before = found[-1].id
             yield [job.id for job in found]
 
     def _revive(self, chunk: Sequence[int]) -> list[tuple[int, str]]:
-        engine = self._app.engine
+        engine = self.engine
         try:
             answers = engine.writer.call(engine.revive, list(chunk))
         except (Conflict, NotFound):
@@ -207,6 +211,6 @@ class Admin:
 
     def _revive_one(self, job: int) -> str:
         try:
-            return self._app.revive(job)
+            return self._jobs.revive(job)
         except (Conflict, NotFound) as error:
             return error.code

@@ -8,7 +8,6 @@ import threading
 import weakref
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from duework.clock import monotonic
 from duework.durations import Duration, milliseconds
@@ -106,21 +105,8 @@ class ChangeStream:
         self._pending.end()
 
 
-class Watching:
-    """The part of App that tells what changes."""
-
-    if TYPE_CHECKING:
-
-        @property
-        def engine(self) -> Engine: ...
-
-    def changes(self, coalesce: Duration = "200ms") -> ChangeStream:
-        """What changes from now on: `async for change in app.changes(): …`.
-
-        The first one comes at once, and later ones not sooner after each other than `coalesce`, each with
-        all that was told meanwhile.
-        """
-        seconds = milliseconds(coalesce) / 1000
-        engine = self.engine
-        engine.feed.watch_others = partial(watch_others, engine)
-        return ChangeStream(engine.feed, seconds)
+def watch(engine: Engine, coalesce: Duration) -> ChangeStream:
+    """What changes from now on: the first one at once, later ones not sooner after each other."""
+    seconds = milliseconds(coalesce) / 1000
+    engine.feed.watch_others = partial(watch_others, engine)
+    return ChangeStream(engine.feed, seconds)

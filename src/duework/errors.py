@@ -34,7 +34,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from duework.kernel.failure import Failure
+    from duework.kernel.failures.failure import Failure
 
 
 class Error(Exception):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from duework.part import Part
+
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MAX_BODY = 1024 * 1024
 _PATH = re.compile(r"(/([A-Za-z0-9._~:@!$&'()*+,;=-]|\{[a-z_][a-z0-9_]*(:path)?\})*)+")
@@ -160,136 +162,150 @@ def fill(text: str, parameters: Mapping[str, Any]) -> str:
     return _TOPIC_PARAMETER.sub(lambda found: str(parameters[found[1]]), text)
 
 
-class DeclaresFace:
-    """What a Part has for the web: `route`, `page` and `action`."""
+class Face:
+    """What a Part has for the web."""
 
-    name: str
-    _kind: type[msgspec.Struct] | None
-
-    def __init__(self) -> None:
+    def __init__(self, name: str, settings: type[msgspec.Struct] | None) -> None:
+        self.name = name
+        self.settings = settings
         self.routes: list[PartRoute] = []
         self.pages: list[PartPage] = []
         self.actions: list[PartAction] = []
         # How a link to sign in reaches its person.
         self.link_sender: Endpoint | None = None
 
-    def route(
-        self,
-        path: str,
-        *,
-        methods: Sequence[str] = ("GET",),
-        auth: Auth = "token",
-        max_body: int = MAX_BODY,
-        problem: Callable[[Problem], Reply | None] | None = None,
-    ) -> Callable[[F], F]:
-        """An address for programs, exactly as it is written: `@part.route("/api/orders/{id}")`."""
-        chosen = _methods(methods)
-        self._check_auth(auth)
 
-        def declare(function: F) -> F:
-            made = PartRoute(inspected(function, path), chosen, auth, max_body, problem)
-            _check_person(made.endpoint, auth)
-            for other in self.routes:
-                if other.endpoint.path == path and set(other.methods) & set(chosen):
-                    raise UsageError(f"part {self.name} has a route {chosen[0]} {path} already")
-            self.routes.append(made)
-            return function
+def declare_route(
+    part: Part,
+    path: str,
+    *,
+    methods: Sequence[str] = ("GET",),
+    auth: Auth = "token",
+    max_body: int = MAX_BODY,
+    problem: Callable[[Problem], Reply | None] | None = None,
+) -> Callable[[F], F]:
+    """An address for programs, exactly as it is written: `@part.route("/api/orders/{id}")`."""
+    face, chosen = part.contents.face, _methods(methods)
+    _check_auth(face, auth)
 
-        return declare
-
-    def page(
-        self,
-        path: str,
-        *,
-        live: Sequence[str] = (),
-        title: str | None = None,
-        nav: bool = True,
-        auth: str = "token",
-        icon: str = "",
-        regions: Sequence[str] = ("page",),
-    ) -> Callable[[F], F]:
-        """A page below the part's name; the function returns `Template("user.html", …)`."""
-        self._check_auth(auth, people=True)
-        if isinstance(live, str) or isinstance(regions, str):
-            raise UsageError('live and regions are several: live=("user:{id}",)')
-        if bad := [each for each in regions if not _REGION.fullmatch(each)]:
-            raise UsageError(f"a region is the id of an element, in small letters: not {bad[0]!r}")
-
-        def declare(function: F) -> F:
-            endpoint = inspected(function, path)
-            _check_person(endpoint, auth)
-            if endpoint.request or endpoint.raw or endpoint.transaction:
-                message = (
-                    f"page {endpoint.name} is rendered again without a request: it takes its path's"
-                    " parameters and one Struct for the query"
-                )
-                raise UsageError(message)
-            for topic in live:
-                if unknown := set(_TOPIC_PARAMETER.findall(topic)) - set(endpoint.parameters):
-                    raise UsageError(f"topic {topic!r}: {path} has no {{{unknown.pop()}}}")
-            if any(other.endpoint.path == path for other in self.pages):
-                raise UsageError(f"part {self.name} has a page {path} already")
-            shown = title or (self.name if path == "/" else endpoint.name).replace("_", " ")
-            facts = (shown[:1].upper() + shown[1:], icon, nav, tuple(live), tuple(regions))
-            self.pages.append(PartPage(endpoint, auth, *facts))
-            return function
-
-        return declare
-
-    def action(
-        self, path: str, *, confirm: str | None = None, auth: str = "token"
-    ) -> Callable[[F], F]:
-        """What a form does, below the part's name: `@part.action("/users/{id}/pause")`.
-
-        A text that it returns is shown on the page that the form came from.
-        """
-        self._check_auth(auth, people=True)
-
-        def declare(function: F) -> F:
-            endpoint = inspected(function, path)
-            _check_person(endpoint, auth)
-            if endpoint.raw or endpoint.request:
-                raise UsageError(
-                    f"action {endpoint.name} takes a Struct for the fields of its form"
-                )
-            if any(other.endpoint.path == path for other in self.actions):
-                raise UsageError(f"part {self.name} has an action {path} already")
-            for name in _TOPIC_PARAMETER.findall(confirm or ""):
-                if name not in endpoint.parameters:
-                    raise UsageError(f"confirm of {path}: there is no {{{name}}}")
-            self.actions.append(PartAction(endpoint, auth, confirm))
-            return function
-
-        return declare
-
-    def sign_in(self, function: F) -> F:
-        """How people get their link: a function of `email` and `url` that enqueues a mail.
-
-        With a `Transaction` as third parameter the mail and the link are one commit. It may also decide
-        that an address gets none; whoever asks is told the same.
-        """
-        endpoint = inspected(function, "/{email}/{url}")
-        if set(inspect.signature(function).parameters) - {"email", "url", endpoint.transaction}:
-            raise UsageError(f"{endpoint.name} takes email, url and perhaps a Transaction")
-        if endpoint.transaction and endpoint.is_async:
-            raise UsageError(f"{endpoint.name} takes a Transaction: write it as a plain def")
-        if self.link_sender is not None:
-            raise UsageError(f"part {self.name} has a way to send links already")
-        self.link_sender = endpoint
+    def declare(function: F) -> F:
+        made = PartRoute(inspected(function, path), chosen, auth, max_body, problem)
+        _check_person(made.endpoint, auth)
+        for other in face.routes:
+            if other.endpoint.path == path and set(other.methods) & set(chosen):
+                raise UsageError(f"part {face.name} has a route {chosen[0]} {path} already")
+        face.routes.append(made)
         return function
 
-    def _check_auth(self, auth: Auth, *, people: bool = False) -> None:
-        if isinstance(auth, SharedSecret) and not people:
-            fields = self._kind.__struct_fields__ if self._kind is not None else ()
-            if auth.setting not in fields:
-                raise UsageError(
-                    f"the shared secret {auth.setting!r} is no setting of part {self.name}:"
-                    " give it as a field of Part(…, settings=Settings)"
-                )
-        elif not (auth in ("token", "public", "person") or (callable(auth) and not people)):
-            kinds = "'token', 'public' or 'person'"
-            more = "" if people else ", a SharedSecret, or a function of the request"
-            raise UsageError(f"auth is {kinds}{more}: not {auth!r}")
+    return declare
+
+
+def declare_page(
+    part: Part,
+    path: str,
+    *,
+    live: Sequence[str] = (),
+    title: str | None = None,
+    nav: bool = True,
+    auth: str = "token",
+    icon: str = "",
+    regions: Sequence[str] = ("page",),
+) -> Callable[[F], F]:
+    """A page below the part's name; the function returns `Template("user.html", …)`."""
+    face = _named(part, "pages and actions")
+    _check_auth(face, auth, people=True)
+    if isinstance(live, str) or isinstance(regions, str):
+        raise UsageError('live and regions are several: live=("user:{id}",)')
+    if bad := [each for each in regions if not _REGION.fullmatch(each)]:
+        raise UsageError(f"a region is the id of an element, in small letters: not {bad[0]!r}")
+
+    def declare(function: F) -> F:
+        endpoint = inspected(function, path)
+        _check_person(endpoint, auth)
+        if endpoint.request or endpoint.raw or endpoint.transaction:
+            message = (
+                f"page {endpoint.name} is rendered again without a request: it takes its path's"
+                " parameters and one Struct for the query"
+            )
+            raise UsageError(message)
+        for topic in live:
+            if unknown := set(_TOPIC_PARAMETER.findall(topic)) - set(endpoint.parameters):
+                raise UsageError(f"topic {topic!r}: {path} has no {{{unknown.pop()}}}")
+        if any(other.endpoint.path == path for other in face.pages):
+            raise UsageError(f"part {face.name} has a page {path} already")
+        shown = title or (face.name if path == "/" else endpoint.name).replace("_", " ")
+        facts = (shown[:1].upper() + shown[1:], icon, nav, tuple(live), tuple(regions))
+        face.pages.append(PartPage(endpoint, auth, *facts))
+        return function
+
+    return declare
+
+
+def declare_action(
+    part: Part, path: str, *, confirm: str | None = None, auth: str = "token"
+) -> Callable[[F], F]:
+    """What a form does, below the part's name: `@part.action("/users/{id}/pause")`.
+
+    A text that it returns is shown on the page that the form came from.
+    """
+    face = _named(part, "pages and actions")
+    _check_auth(face, auth, people=True)
+
+    def declare(function: F) -> F:
+        endpoint = inspected(function, path)
+        _check_person(endpoint, auth)
+        if endpoint.raw or endpoint.request:
+            raise UsageError(f"action {endpoint.name} takes a Struct for the fields of its form")
+        if any(other.endpoint.path == path for other in face.actions):
+            raise UsageError(f"part {face.name} has an action {path} already")
+        for name in _TOPIC_PARAMETER.findall(confirm or ""):
+            if name not in endpoint.parameters:
+                raise UsageError(f"confirm of {path}: there is no {{{name}}}")
+        face.actions.append(PartAction(endpoint, auth, confirm))
+        return function
+
+    return declare
+
+
+def declare_sign_in(part: Part, function: F) -> F:
+    """How people get their link: a function of `email` and `url` that enqueues a mail.
+
+    With a `Transaction` as third parameter the mail and the link are one commit. It may also decide
+    that an address gets none; whoever asks is told the same.
+    """
+    face = _named(part, "people")
+    endpoint = inspected(function, "/{email}/{url}")
+    if set(inspect.signature(function).parameters) - {"email", "url", endpoint.transaction}:
+        raise UsageError(f"{endpoint.name} takes email, url and perhaps a Transaction")
+    if endpoint.transaction and endpoint.is_async:
+        raise UsageError(f"{endpoint.name} takes a Transaction: write it as a plain def")
+    if face.link_sender is not None:
+        raise UsageError(f"part {face.name} has a way to send links already")
+    face.link_sender = endpoint
+    return function
+
+
+def _named(part: Part, what: str) -> Face:
+    """Its face; an App has no name of its own under which they could stand."""
+    if not part.name:
+        raise UsageError(
+            f"{what} belong to a part with a name: part = Part('shop'), then app.include(part)"
+        )
+    return part.contents.face
+
+
+def _check_auth(face: Face, auth: Auth, *, people: bool = False) -> None:
+    if isinstance(auth, SharedSecret) and not people:
+        fields = face.settings.__struct_fields__ if face.settings is not None else ()
+        if auth.setting not in fields:
+            raise UsageError(
+                f"the shared secret {auth.setting!r} is no setting of part {face.name}:"
+                " give it as a field of Part(…, settings=Settings)"
+            )
+    elif not (auth in ("token", "public", "person") or (callable(auth) and not people)):
+        kinds = "'token', 'public' or 'person'"
+        more = "" if people else ", a SharedSecret, or a function of the request"
+        raise UsageError(f"auth is {kinds}{more}: not {auth!r}")
 
 
 def _methods(given: Sequence[str]) -> tuple[str, ...]:

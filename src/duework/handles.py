@@ -14,14 +14,15 @@ from duework.clock import as_datetime, monotonic, pause
 from duework.codec import decode
 from duework.durations import Duration, milliseconds
 from duework.errors import Error, JobCancelled, JobFailed, NotFound, WaitTimeout
-from duework.kernel.failure import Failure, read_failure
+from duework.kernel.failures.failure import Failure, read_failure
 from duework.kernel.job import Ending, JobId, LockedJob, Phase, State, phase
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from duework.app import App
     from duework.health.why import Why
+    from duework.part import Contents
+    from duework.verbs import JobVerbs
 
 R = TypeVar("R")
 
@@ -86,7 +87,7 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
     # Whether an enqueue found this job instead of making it.
     existed: bool = False
     seen_at: int = 0
-    _app: Any = None
+    _jobs: Any = None
 
     def __repr__(self) -> str:
         return f"<job {self.id} {self.task} {self.phase}>"
@@ -97,17 +98,21 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
         return phase(self.state, self.due, self.worker, self.seen_at)
 
     @property
-    def result(self) -> Any:
+    def result(self) -> R:
         """What the task returned, by its annotation where this process knows the task.
 
         None until it is done; of a job that has failed, `JobFailed`.
         """
         if self.state == "failed":
             raise self._failed()
-        if self.stored_result is None:
-            return None
-        known = self._of().registry.get(self.task)
-        return known.result.decode(self.stored_result) if known else decode(self.stored_result)
+        value: Any = None
+        if self.stored_result is not None:
+            known = self._of().registry.get(self.task)
+            read = known.result.decode if known else decode
+            value = read(self.stored_result)
+        # None is no R until it is done: `state` tells, and `value()` waits.
+        done: R = value
+        return done
 
     @property
     def failure(self) -> Failure | None:
@@ -136,7 +141,7 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
 
     def refresh(self) -> Job[R]:
         """The job as it is now."""
-        return self._of().job(self.id)
+        return self._of().get(self.id)
 
     def why(self) -> Why:
         """Why it waits now, from the rows: the first reason that holds, and the others."""
@@ -186,8 +191,7 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
     def _value(self) -> R:
         if self.state == "cancelled":
             raise JobCancelled(f"job {self.id} of {self.task} was cancelled: {self.error}")
-        value: R = self.result
-        return value
+        return self.result
 
     def _failed(self) -> JobFailed:
         failure = self.failure or Failure(None, "no reason is stored")
@@ -202,14 +206,14 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
             raise NotFound(f"job {self.id} is not kept, or never was") from None
         return None if job.state == "open" else job
 
-    def _of(self) -> App:
-        if self._app is None:
+    def _of(self) -> JobVerbs:
+        if self._jobs is None:
             raise Error("this job is not bound to an App")
-        app: App = self._app
-        return app
+        jobs: JobVerbs = self._jobs
+        return jobs
 
 
-def not_kept(app: App, row: LockedJob, ending: Ending) -> Job[Any]:
+def not_kept(jobs: JobVerbs, row: LockedJob, ending: Ending) -> Job[Any]:
     """The view of a row that was not kept."""
     state: Any = ending.kind
     return Job(
@@ -223,27 +227,31 @@ def not_kept(app: App, row: LockedJob, ending: Ending) -> Job[Any]:
         payload=row.payload,
         stored_result=ending.result,
         error=ending.error,
-        _app=app,
+        _jobs=jobs,
     )
 
 
 class Queue:
     """A named queue: pause it, resume it, empty it."""
 
-    def __init__(self, app: App, name: str) -> None:
-        self._app = app
+    def __init__(self, of: Contents, name: str) -> None:
+        self._of = of
         self.name = name
+
+    @property
+    def _jobs(self) -> JobVerbs:
+        return self._of.wiring.jobs
 
     def pause(self) -> None:
         """Start no more of its jobs; what runs goes on."""
-        self._app.pause(self.name)
+        self._jobs.pause(self.name)
 
     def resume(self) -> None:
-        self._app.resume(self.name)
+        self._jobs.resume(self.name)
 
     def purge(self) -> int:
         """Cancel every job of it that does not run; returns how many."""
-        return self._app.purge_queue(self.name)
+        return self._jobs.purge_queue(self.name)
 
     apause = averb(pause)
     aresume = averb(resume)
@@ -251,5 +259,5 @@ class Queue:
 
     @property
     def paused(self) -> bool:
-        names = self._app.paused()
+        names = self._jobs.paused()
         return self.name in names or "*" in names

@@ -17,7 +17,7 @@ from duework.db.queries import load
 from duework.errors import NotFound, UsageError
 from duework.face import Person
 from duework.kernel.engine import Engine
-from duework.kernel.transaction import Transaction
+from duework.kernel.transaction import Transaction, inside
 
 PEOPLE = load("duework", "people")
 LINK_MS = 15 * 60_000
@@ -107,7 +107,7 @@ class People:
 
     def link_within(self, tx: Transaction, email: str) -> str | None:
         """The same in a block of the user's."""
-        return self.write_link(tx._tx, email)  # noqa: SLF001 - ours
+        return self.write_link(inside(tx), email)
 
     def enter(self, code: str) -> str | None:
         """A session for the code of a link, once; the person is made now, if need be."""

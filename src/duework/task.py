@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from duework.clock import FOREVER
 from duework.codec import check_template
@@ -27,11 +27,20 @@ from duework.kernel.surroundings.reactions import reaction as in_settle
 from duework.kernel.tasks import FOR_EVER, Definition, check_name, check_priority
 
 if TYPE_CHECKING:
-    from duework.app import App
+    from duework.part import Contents
+    from duework.typed.calls import Takes0, Takes1, Takes2, Takes3, Takes4, Takes5
+    from duework.typed.options import EnqueueOptions
+    from duework.wiring import Wiring
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
+A = TypeVar("A")
+B = TypeVar("B")
+D = TypeVar("D")
+E = TypeVar("E")
+F = TypeVar("F")
+Q = TypeVar("Q")
 
 _TEXT_LIMIT = 500
 
@@ -92,37 +101,86 @@ class Using(Generic[P, R]):
         self._options = options
         self._known_lane: LaneName | None = None
 
-    def using(self, **options: Any) -> Using[P, R]:
+    def using(self, **options: Unpack[EnqueueOptions]) -> Using[P, R]:
         """Options for the next enqueue: delay, at, key, once, priority, queue, expires and so on."""
         return Using(self._task, _options(self._options, options))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """Write the job; durable when this returns."""
-        app = self._task.app
-        job = self._new_job(args, kwargs, app.now())
-        return app.enqueue_jobs([job], self._options.connection)[0]
+        wiring = self._task.wiring
+        job = self.as_job(args, kwargs, wiring.now())
+        return wiring.jobs.enqueue([job], self._options.connection)[0]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
         """The same for async code."""
-        app = self._task.app
-        job = self._new_job(args, kwargs, app.now())
-        return (await app.aenqueue_jobs([job], self._options.connection))[0]
+        wiring = self._task.wiring
+        job = self.as_job(args, kwargs, wiring.now())
+        return (await wiring.jobs.aenqueue([job], self._options.connection))[0]
 
-    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
+    @overload
+    def enqueue_many(self: Takes0[Q], calls: Iterable[tuple[()]]) -> list[Job[Q]]: ...
+
+    @overload
+    def enqueue_many(self: Takes1[A, Q], calls: Iterable[tuple[A]]) -> list[Job[Q]]: ...
+
+    @overload
+    def enqueue_many(self: Takes2[A, B, Q], calls: Iterable[tuple[A, B]]) -> list[Job[Q]]: ...
+
+    @overload
+    def enqueue_many(self: Takes3[A, B, D, Q], calls: Iterable[tuple[A, B, D]]) -> list[Job[Q]]: ...
+
+    @overload
+    def enqueue_many(
+        self: Takes4[A, B, D, E, Q], calls: Iterable[tuple[A, B, D, E]]
+    ) -> list[Job[Q]]: ...
+
+    @overload
+    def enqueue_many(
+        self: Takes5[A, B, D, E, F, Q], calls: Iterable[tuple[A, B, D, E, F]]
+    ) -> list[Job[Q]]: ...
+
+    def enqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[Any]]:
         """One job for each tuple of arguments, in one transaction."""
-        app = self._task.app
-        return app.enqueue_jobs(self._new_jobs(calls, app.now()), self._options.connection)
+        wiring = self._task.wiring
+        return wiring.jobs.enqueue(self._new_jobs(calls, wiring.now()), self._options.connection)
 
-    async def aenqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[R]]:
+    @overload
+    async def aenqueue_many(self: Takes0[Q], calls: Iterable[tuple[()]]) -> list[Job[Q]]: ...
+
+    @overload
+    async def aenqueue_many(self: Takes1[A, Q], calls: Iterable[tuple[A]]) -> list[Job[Q]]: ...
+
+    @overload
+    async def aenqueue_many(
+        self: Takes2[A, B, Q], calls: Iterable[tuple[A, B]]
+    ) -> list[Job[Q]]: ...
+
+    @overload
+    async def aenqueue_many(
+        self: Takes3[A, B, D, Q], calls: Iterable[tuple[A, B, D]]
+    ) -> list[Job[Q]]: ...
+
+    @overload
+    async def aenqueue_many(
+        self: Takes4[A, B, D, E, Q], calls: Iterable[tuple[A, B, D, E]]
+    ) -> list[Job[Q]]: ...
+
+    @overload
+    async def aenqueue_many(
+        self: Takes5[A, B, D, E, F, Q], calls: Iterable[tuple[A, B, D, E, F]]
+    ) -> list[Job[Q]]: ...
+
+    async def aenqueue_many(self, calls: Iterable[tuple[Any, ...]]) -> list[Job[Any]]:
         """The same for async code."""
-        app = self._task.app
-        jobs = self._new_jobs(calls, app.now())
-        return await app.aenqueue_jobs(jobs, self._options.connection)
+        wiring = self._task.wiring
+        jobs = self._new_jobs(calls, wiring.now())
+        return await wiring.jobs.aenqueue(jobs, self._options.connection)
 
     def _new_jobs(self, calls: Iterable[tuple[Any, ...]], now: int) -> list[NewJob]:
         return self._new(now, self._task.definition.arguments.encode_many(map(_a_tuple, calls)))
 
-    def _new_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:
+    def as_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:
+        """The job of one call, to be written in a transaction."""
         payload = self._task.definition.arguments.encode(args, kwargs)
         if self._options is _PLAIN:
             # As `_new` does, by far the most often.
@@ -156,7 +214,7 @@ class Using(Generic[P, R]):
             )
         return self._known_lane
 
-    def _new_batch(
+    def as_batch(
         self,
         items: Iterable[Any],
         now: int,
@@ -168,7 +226,7 @@ class Using(Generic[P, R]):
         member_key: str | None = None,
         once: Duration | Literal["forever"] | None = None,
     ) -> NewBatch:
-        """A batch with one job for each item."""
+        """A batch with one job for each item, to be written in a transaction."""
         self._refuse("a batch", "key", "once", "replace", "when_running")
         if not isinstance(name, str) or (name and not _storable(name)):
             raise UsageError(f"a batch's name is a text of up to {_TEXT_LIMIT} characters")
@@ -186,6 +244,10 @@ class Using(Generic[P, R]):
             keys=members.keys,
             terms=terms,
         )
+
+    def as_schedule(self, options: dict[str, Any], now: int) -> Any:
+        """A schedule of the task, to be written in a transaction."""
+        return self._task.contents.new_schedule(self, options, now)
 
     def _terms(
         self, now: int, key: str | None, once: Duration | Literal["forever"] | None
@@ -279,22 +341,22 @@ def _options(known: Options, more: Mapping[str, Any]) -> Options:
 class Task(Using[P, R], Generic[P, R, C]):
     """A function registered with an App or a Part. A plain call stays a plain call."""
 
-    def __init__(self, definition: Definition, app: App | None, part: Any = None) -> None:
+    def __init__(self, definition: Definition, contents: Contents) -> None:
         super().__init__(self, _PLAIN)
         self.definition = definition
         self.name = definition.name
-        self._app = app
-        # Where it was declared: in a process of its own it may have no App.
-        self.declared_by: Any = part or app
+        # Of the Part that has declared it, or of the App: in a process of its own a Part may have no App.
+        self.contents = contents
         self.__wrapped__ = definition.function
         self.__doc__ = definition.function.__doc__
         self.__name__ = definition.function.__name__
 
     @property
-    def app(self) -> App:
-        if self._app is None:
+    def wiring(self) -> Wiring:
+        """What is behind its App."""
+        if (app := self.contents.app) is None:
             raise UsageError(f"{self.name} belongs to a Part that no App has included yet")
-        return self._app
+        return app.wiring
 
     def __call__(self, *args: Any, **kwargs: Any) -> C:
         result: C = self.definition.function(*args, **kwargs)

@@ -34,14 +34,15 @@ from duework.durations import Duration, Moment, milliseconds, moment
 from duework.handles import Job
 from duework.kernel.engine import Engine
 from duework.outside.keys import new_key
+from duework.shapes.objects.handle import Objects
 from duework.shapes.stand_ins import StandIns
+from duework.wiring import Bound
 from duework.worker.worker import Worker
 
 T = TypeVar("T")
 
 __all__ = ["Harness", "WorkerCrashed"]
 
-_REBOUND = ("_url", "_clock", "_engine", "_closed", "_durability", "_secrets_key")
 DEFAULT_NOW = "2026-01-01T00:00:00+00:00"
 
 
@@ -87,7 +88,7 @@ class Harness:
         self.clock = VirtualClock(moment(now))
         self._setup = setup
         self._server = url
-        self._before: dict[str, Any] = {}
+        self._before: Bound | None = None
         self._folder: str | None = None
         self._database_name: str | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -98,12 +99,10 @@ class Harness:
 
     def __enter__(self) -> Self:
         app = self.app
-        self._before = {name: getattr(app, name) for name in _REBOUND}
-        app._url, app._clock, app._engine = self._temporary_url(), self.clock, None  # noqa: SLF001
-        # A key of its own: whatever the environment names seals nothing here.
-        app._secrets_key = new_key()  # noqa: SLF001
-        # Nothing of a temporary database has to survive a power cut.
-        app._closed, app._durability = False, "process"  # noqa: SLF001 - rebinding is the point
+        # Nothing of a temporary database has to survive a power cut; and a key of its own: whatever the
+        # environment names seals nothing here.
+        bound = Bound(self._temporary_url(), "process", new_key(), self.clock)
+        self._before, app.wiring.bound = app.wiring.bound, bound
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="harness", daemon=True)
         self._thread.start()
@@ -115,8 +114,8 @@ class Harness:
         return self
 
     def _set_up(self, app: App) -> None:
-        self._stand_ins.take_place(app._shapes)  # noqa: SLF001 - rebinding is the point
-        engine = app.engine
+        self._stand_ins.take_place(app.wiring.shapes)
+        engine = app.wiring.engine
         engine.ids = Counter()  # type: ignore[assignment]  # draws ids, as Ids does
         engine.chance = random.Random(0).random  # noqa: S311 - the same in every test
         if self._setup is not None:
@@ -141,10 +140,9 @@ class Harness:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-        app = self.app
-        app.close()
-        for name, value in self._before.items():
-            setattr(app, name, value)
+        self.app.close()
+        if self._before is not None:
+            self.app.wiring.bound = self._before
         self._stand_ins.give_back()
         self._remove_database()
 
@@ -157,7 +155,7 @@ class Harness:
     def drain(self) -> int:
         """Run everything that is due now; returns when the next thing is due, in milliseconds."""
         if self._worker is None:
-            self.app._arm()  # noqa: SLF001 - as a worker would
+            self.app.wiring.arm()
         return self._on_loop(self._drain())
 
     def advance(self, length: Duration) -> None:
@@ -170,7 +168,7 @@ class Harness:
 
     async def _drain(self) -> int:
         if self._worker is None:
-            self._worker = Worker(self.app.engine, self.app.limits)
+            self._worker = Worker(self.app.wiring.engine, self.app.limits)
         due = await self._worker.run_until_idle(self._lost)
         # Not before: a worker that finds them dead may die itself before it has written that down.
         self._lost.clear()
@@ -187,7 +185,7 @@ class Harness:
         if at is None:
             self._abandon()
             return True
-        with doomed(self.app.engine, at) as fuse:
+        with doomed(self.app.wiring.engine, at) as fuse:
             with contextlib.suppress(WorkerCrashed):
                 self._on_loop(self._drain_or_crash(fuse))
             self.statements = fuse.count
@@ -212,12 +210,12 @@ class Harness:
         self._worker = None
         self._lost.append(worker.id)
         worker.abandon()
-        self.app.forget_objects()
+        self.app.wiring.find(Objects).forget()
         self._close_resources()
         self._on_loop(_end_everything())
 
     def _close_resources(self) -> None:
-        if (engine := self.app._engine) is not None:  # noqa: SLF001 - it may never have been opened
+        if (engine := self.app.wiring.bound.engine) is not None:
             self._on_loop(engine.resources.leave())
 
     # --- looking

@@ -1,42 +1,69 @@
-"""What an App does with jobs and queues that are there: find, cancel, revive, purge, pause, resume."""
+"""Jobs and queues on one App: enqueue, find, cancel, revive, purge, pause, resume."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from duework.averbs import averb
-from duework.changes import Watching
+from duework.averbs import Verbs
 from duework.errors import NotFound, UsageError
 from duework.handles import Attempt, Job
-from duework.kernel import jobs, lanes
-from duework.kernel.engine import Engine
+from duework.health.why import Why, why
+from duework.kernel import lanes, operate
 from duework.kernel.error_text import redact
-from duework.kernel.job import OWN_QUEUE
+from duework.kernel.job import OWN_QUEUE, Enqueued, NewJob
 from duework.kernel.lanes import JOBS
-from duework.kernel.tasks import Registry
 
 
-class Verbs(Watching):
-    """The part of App that needs no more than its engine."""
+class JobVerbs(Verbs):
+    """What can be done with jobs and with queues."""
 
-    if TYPE_CHECKING:
-        registry: Registry
+    # --- new ones
 
-        @property
-        def engine(self) -> Engine: ...
+    def enqueue(self, new: list[NewJob], connection: Any = None) -> list[Job[Any]]:
+        """What every `enqueue` comes down to."""
+        if connection is not None:
+            return self._made(new, self.wiring.enqueue_within(new, connection))
+        engine = self.engine
+        return self._made(new, engine.writer.call(engine.enqueue_alone, new))
 
-        def now(self) -> int: ...
+    async def aenqueue(self, new: list[NewJob], connection: Any = None) -> list[Job[Any]]:
+        """The same for async code."""
+        if connection is not None:
+            return self._made(new, self.wiring.enqueue_within(new, connection))
+        engine = self.engine
+        return self._made(new, await engine.writer.acall(engine.enqueue_alone, new))
 
-    def job(self, identifier: int) -> Job[Any]:
+    def _made(self, new: Sequence[NewJob], answers: Sequence[Enqueued]) -> list[Job[Any]]:
+        now = self.wiring.bound.clock.now()
+        return [
+            Job(
+                id=answer.id,
+                queue=(lane := job.lane).queue,
+                task=lane.task,
+                priority=lane.priority,
+                key=job.key,
+                due=job.at,
+                at=job.at,
+                payload=job.payload,
+                existed=answer.existed,
+                seen_at=now,
+                _jobs=self,
+            )
+            for job, answer in zip(new, answers, strict=True)
+        ]
+
+    # --- one job, or many
+
+    def get(self, identifier: int) -> Job[Any]:
         """The job as it is now; `NotFound` if there is none."""
         with self.engine.database.reading() as tx:
             rows = tx.query(JOBS.jobs, {"ids": [int(identifier)]})
         if not rows:
             raise NotFound(f"there is no job {identifier}")
-        return self._view(rows[0])
+        return self.view(rows[0])
 
-    def jobs(
+    def search(
         self,
         *,
         phase: str = "",
@@ -52,26 +79,33 @@ class Verbs(Watching):
         The engine's own, which prune and fire schedules, are left out unless they failed or are asked
         for: by `own=True`, or by the name of their task, queue or key.
         """
-        wanted = jobs.Filter(phase, task, queue, key, before, limit, own)
+        wanted = operate.Filter(phase, task, queue, key, before, limit, own)
         with self.engine.database.reading() as tx:
-            rows = jobs.search(tx, wanted, now=self.now())
-        return [self._view(row) for row in rows]
+            rows = operate.search(tx, wanted, now=self.now())
+        return [self.view(row) for row in rows]
 
-    def jobs_by_id(self, identifiers: Sequence[int]) -> list[Job[Any]]:
+    def get_many(self, identifiers: Sequence[int]) -> list[Job[Any]]:
         """Those of these jobs that are there, newest first."""
         with self.engine.database.reading() as tx:
             rows = tx.query(JOBS.jobs, {"ids": [int(each) for each in identifiers]})
-        return sorted(map(self._view, rows), key=lambda job: -job.id)
+        return sorted(map(self.view, rows), key=lambda job: -job.id)
 
-    def _view(self, row: tuple[Any, ...]) -> Job[Any]:
+    def view(self, row: tuple[Any, ...]) -> Job[Any]:
+        """A row of the `jobs` statement as users see it."""
         names = Job.__struct_fields__[: len(row)]
         fields: dict[str, Any] = dict(zip(names, row, strict=True))
-        return Job(**{**fields, "alone": bool(fields["alone"])}, seen_at=self.now(), _app=self)
+        return Job(**{**fields, "alone": bool(fields["alone"])}, seen_at=self.now(), _jobs=self)
 
     def attempts(self, identifier: int) -> list[Attempt]:
         """The attempts of a job that did not end well, oldest first."""
         with self.engine.database.reading() as tx:
             return [Attempt(*row) for row in tx.query(JOBS.attempts, {"job": identifier})]
+
+    def why(self, identifier: int) -> Why:
+        """Why a job waits, runs or has ended, from the rows; `NotFound` if there is none."""
+        around = self.wiring.around()
+        with self.engine.database.reading() as tx:
+            return why(tx, int(identifier), around)
 
     def cancel(self, identifier: int, why: str = "cancelled by hand") -> str:
         """End a job: 'cancelled', 'cancelling' if it runs, or how it had ended."""
@@ -120,16 +154,3 @@ class Verbs(Watching):
         while count := self.engine.writer.call(self.engine.purge_queue, [queue])[0]:
             total += count
         return total
-
-    # --- the same for async code
-
-    ajob = averb(job)
-    ajobs = averb(jobs)
-    aattempts = averb(attempts)
-    acancel = averb(cancel)
-    arevive = averb(revive)
-    apurge = averb(purge)
-    apause = averb(pause)
-    aresume = averb(resume)
-    apaused = averb(paused)
-    apurge_queue = averb(purge_queue)

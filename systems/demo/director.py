@@ -57,7 +57,7 @@ class Director:
         """Let nothing new begin, and wait until what was promised is over."""
         for schedule in self.app.schedules(prefix="reminders:"):
             schedule.pause()
-        self.app.find_schedule("scout.crawl").pause()
+        self.app.get_schedule("scout.crawl").pause()
         deadline = time.monotonic() + QUIET
         while time.monotonic() < deadline:
             self._until(time.monotonic() + 1)

@@ -122,7 +122,7 @@ class Script:
 
     def enriching(self) -> None:
         """What the controller has learned, and how much it has done."""
-        status = self.app.pace("enrich")
+        status = self.app.get_pace("enrich")
         sizes = [str(point[1]) for point in status.history]
         batch = " → ".join([*sizes[-4:-1], str(status.details["current_batch_size"])])
         done = [each.state for each in scout.promises(self.app)]

@@ -91,7 +91,7 @@ def oldest(app: App, tenant: str | None = None) -> int | None:
 
 def found(identifier: int, tenant: str | None = None) -> OutboxMessage:
     """One message; `NotFound` if there is none, or it is somebody else's."""
-    message = box.message(identifier)
+    message = box.get_message(identifier)
     if message.outbox != box.name or (tenant is not None and message.lane != tenant):
         raise NotFound(f"there is no message {identifier}")
     return message

@@ -82,7 +82,7 @@ def _found(app: App, tenant: str, verdict: Verdict) -> OutboxMessage:
     )
     if not rows:
         raise Conflict(f"the message of the key {verdict.key!r} is no longer kept")
-    return msgspec.structs.replace(box.message(rows[0].id), existed=verdict.known)
+    return msgspec.structs.replace(box.get_message(rows[0].id), existed=verdict.known)
 
 
 def _at(new: NewMessage) -> int | None:

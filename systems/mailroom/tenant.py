@@ -258,7 +258,7 @@ def cancelled(message: int, why: str = "changed") -> str:
     try:
         return box.cancel(message, why)
     except Conflict:
-        return str(box.message(message).state)
+        return str(box.get_message(message).state)
     except NotFound:
         return "gone"
 

@@ -234,14 +234,14 @@ def snooze(reminder: str, length: Duration = "10m") -> Reminder:
         raise UsageError("snooze for a second to thirty days, such as 10m")
     if found.state in {"failed", "ended"}:
         raise Conflict(f"the reminder has {found.state}: there is nothing to put off")
-    part.app.find_schedule(key_of(reminder)).postpone(length)
+    part.app.get_schedule(key_of(reminder)).postpone(length)
     return find(reminder)
 
 
 def send_now(reminder: str) -> int:
     """Fire at once, beside the plan; one that is due once is over with it. The job's id."""
     find(reminder)
-    return part.app.find_schedule(key_of(reminder)).fire_now().id
+    return part.app.get_schedule(key_of(reminder)).fire_now().id
 
 
 def done(reminder: str, slot: int | None = None) -> bool:
@@ -281,7 +281,7 @@ def done_by_link(job: int) -> log.Fire:
 def preview(reminder: str, count: int = 5) -> list[str]:
     """The next times in its own zone, as they will be sent: what falls into quiet hours at their end."""
     found, count = find(reminder), min(count, 50)
-    schedule = part.app.find_schedule(key_of(reminder))
+    schedule = part.app.get_schedule(key_of(reminder))
     rows = part.app.read(WITH_RECIPIENT, id=reminder)
     if not rows or (found.quiet is rows[0].their_quiet is rows[0].muted_until is None):
         return [each.isoformat() for each in schedule.next(count)]

@@ -173,7 +173,7 @@ def forget(reminder: str, job: int | None = None) -> None:
     if job is not None:
         stop(job)
     with contextlib.suppress(NotFound):
-        part.app.find_schedule(key_of(reminder)).delete()
+        part.app.get_schedule(key_of(reminder)).delete()
 
 
 @part.task(retries=10, backoff=("1s", "1m", "10m"), keep=0, queue="reminders")

@@ -74,19 +74,19 @@ def start_first() -> str:
 
 @part.action("/pause")
 def pause() -> str:
-    part.app.find_schedule("scout.crawl").pause()
-    part.app.pace("enrich").stop()
+    part.app.get_schedule("scout.crawl").pause()
+    part.app.get_pace("enrich").stop()
     return "Crawl and enrichment stand still"
 
 
 @part.action("/resume")
 def resume() -> str:
-    part.app.find_schedule("scout.crawl").resume()
-    part.app.pace("enrich").start()
+    part.app.get_schedule("scout.crawl").resume()
+    part.app.get_pace("enrich").start()
     return "Crawl and enrichment go on"
 
 
 @part.action("/reset", confirm="Let the controller forget what it has learned?")
 def reset() -> str:
-    part.app.pace("enrich").reset()
+    part.app.get_pace("enrich").reset()
     return "The controller starts anew"

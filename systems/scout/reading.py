@@ -44,7 +44,7 @@ def paused() -> bool:
 
 def controller() -> dict[str, Any]:
     """The adaptive pace in the article's words."""
-    details = app().pace("enrich").details
+    details = app().get_pace("enrich").details
     return {name: details[name] for name in STATUS}
 
 
@@ -160,7 +160,7 @@ def stages(now: int) -> list[dict[str, Any]]:
     """The five stages: what they have done, how fast they are, and what they wait for."""
     had, pace = counts(), controller()
     crawl, cluster = schedule("scout.crawl"), schedule("scout.cluster")
-    apple = app().pace("apple")
+    apple = app().get_pace("apple")
     resting = pace["in_cooldown"]
     waiting = had["enriched"] - had["evaluated"]
     enriching = (
@@ -184,7 +184,7 @@ def stages(now: int) -> list[dict[str, Any]]:
             "lookups/min",
             "late" if resting else "running" if pace["running"] else "cancelled",
             f"{had['unenriched']:,} apps wait; {enriching}",
-            app().pace("enrich").details["cooldown_until"],
+            app().get_pace("enrich").details["cooldown_until"],
         ),
         _stage(
             "Evaluate",

@@ -30,19 +30,19 @@ def enrichment_status() -> dict[str, Any]:
 
 @part.route("/v1/enrichment/start", methods=["POST"])
 def start_enrichment() -> dict[str, bool]:
-    part.app.pace("enrich").start()
+    part.app.get_pace("enrich").start()
     return {"ok": True, "running": True}
 
 
 @part.route("/v1/enrichment/stop", methods=["POST"])
 def stop_enrichment() -> dict[str, bool]:
-    part.app.pace("enrich").stop()
+    part.app.get_pace("enrich").stop()
     return {"ok": True, "running": False}
 
 
 @part.route("/v1/enrichment/reset", methods=["POST"])
 def reset_enrichment() -> dict[str, bool]:
-    part.app.pace("enrich").reset()
+    part.app.get_pace("enrich").reset()
     return {"ok": True, "running": True}
 
 

@@ -71,7 +71,7 @@ def _item(person: Any, now: int) -> tuple[str, str, str] | None:
 @part.task
 def report(batch: int) -> str:
     """Say how a batch ended."""
-    found = part.app.batch_of(batch)
+    found = part.app.get_batch(batch)
     text = f"All {found.total} users dispatched for batch {batch}: {found.done} done, {found.failed} failed"
     log.info(text)
     return text

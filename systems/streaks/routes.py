@@ -130,6 +130,6 @@ async def _batch(identifier: str) -> Batch | None:
     if not identifier.isascii() or not identifier.isdigit() or len(identifier) > 18:  # noqa: PLR2004
         return None
     try:
-        return await part.app.abatch_of(int(identifier))
+        return await part.app.aget_batch(int(identifier))
     except NotFound:
         return None

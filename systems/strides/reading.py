@@ -114,7 +114,7 @@ class Quotas(msgspec.Struct, frozen=True):
 
 
 def quotas() -> Quotas:
-    found = part.app.pace(QUOTA.name or "")
+    found = part.app.get_pace(QUOTA.name or "")
     quarter, day = (Window(**found.details[label]) for label in ("15m", "1d"))
     spent = [window.ends for window in (quarter, day) if window.limit - window.used < CALLS]
     waits = max([*spent, found.blocked_until or 0])

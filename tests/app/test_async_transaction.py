@@ -279,7 +279,7 @@ def test_a_block_inside_a_verb_is_refused_at_once(app: App) -> None:
 
     app.jobs()
     with pytest.raises(UsageError, match="open already"):
-        app.engine.writer.call(verb, [1])
+        app.wiring.engine.writer.call(verb, [1])
 
 
 def test_blocks_of_two_databases_do_not_wait_for_each_other(

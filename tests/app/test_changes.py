@@ -36,7 +36,7 @@ async def read_until(
 async def listening(app: App) -> ChangeStream:
     """A stream that hears: on PostgreSQL it says so by a first None, which stands for what it missed."""
     changes = app.changes(coalesce="0s")
-    if app.engine.database.kind == "postgres" and app not in _hearing:
+    if app.wiring.engine.database.kind == "postgres" and app not in _hearing:
         assert (await asyncio.wait_for(anext(changes), 20)).topics is None
         _hearing.add(app)
     return changes
@@ -263,7 +263,7 @@ def test_nobody_listening_costs_nothing(app: App) -> None:
     async def watch() -> None:
         task = asyncio.create_task(some())
         await asyncio.sleep(0)
-        assert app.engine.writer.watch is not None
+        assert app.wiring.engine.writer.watch is not None
         greet.enqueue()
         await asyncio.wait_for(task, 20)
         cancelled = asyncio.create_task(forever())
@@ -273,11 +273,11 @@ def test_nobody_listening_costs_nothing(app: App) -> None:
             await cancelled
         del task, cancelled
 
-    assert app.engine.writer.watch is None
+    assert app.wiring.engine.writer.watch is None
     asyncio.run(watch())
     gc.collect()
     greet.enqueue()
-    assert app.engine.writer.watch is None
+    assert app.wiring.engine.writer.watch is None
     for thread in threading.enumerate():
         if thread.name in {"duework-changes", "duework-listener", "duework-leave"}:
             thread.join(10)

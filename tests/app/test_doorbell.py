@@ -151,7 +151,7 @@ def test_a_worker_that_can_take_no_more_takes_no_turns(url: str, others: App, wh
                 await asyncio.to_thread(note.enqueue, number)
             await until(lambda: any(job.phase == "running" for job in app.jobs(task="note")))
             await asyncio.sleep(0.05)
-            database: Any = app.engine.database
+            database: Any = app.wiring.engine.database
             begin = database.begin
             database.begin = lambda: turns.append(1) or begin()
             await asyncio.sleep(0.3)

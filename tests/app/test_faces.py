@@ -77,7 +77,7 @@ def test_only_a_route_for_people_takes_a_person() -> None:
     for auth in ("token", "public"):
         with pytest.raises(UsageError, match="takes a Person"):
             declared("/a", who, auth=auth)
-    assert declared("/a", who, auth="person").routes
+    assert declared("/a", who, auth="person").contents.face.routes
 
 
 def test_one_address_is_declared_once() -> None:
@@ -102,7 +102,7 @@ def test_topics_and_regions_of_a_page_are_checked() -> None:
             part.page("/a", **options)(lambda: None)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="confirm"):
         part.action("/a", confirm="Pause {id}?")(lambda: None)
-    assert part.pages == part.actions == []
+    assert part.contents.face.pages == part.contents.face.actions == []
 
 
 def test_a_page_takes_no_request_since_it_is_rendered_without_one() -> None:

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from duework import App, Cancel, Fail, Failure, JobCancelled, JobFailed, facts
-from duework.kernel.failure import read_failure
+from duework.kernel.failures.failure import read_failure
 from duework.testing import Harness
 
 

@@ -23,7 +23,7 @@ class Commits:
     """Counts the commits of an App, and can make one wait."""
 
     def __init__(self, app: App) -> None:
-        self._database: Any = app.engine.database
+        self._database: Any = app.wiring.engine.database
         self._commit = self._database.commit
         self._database.commit = self
         self.count = 0
@@ -276,7 +276,7 @@ def test_what_a_pace_was_told_counts_for_what_is_enqueued_next(app: App) -> None
     async def program() -> None:
         async with sleeping(app) as worker:
             # The worker is not woken for it: else it may have written it down before.
-            app.registry.on_report = lambda: None
+            app.wiring.registry.on_report = lambda: None
 
             def tell_and_ask() -> None:
                 quota.blocked("1h")
@@ -376,7 +376,7 @@ def test_urgent_work_that_is_due_goes_before_what_is_made(url: str, way: str) ->
             # As somebody on another machine would: nobody here is told of it yet.
             connection = app.connect()
             connection.execute("update duework_lane set due = 0")
-            connection.execute("commit") if app.engine.database.kind == "postgres" else None
+            connection.execute("commit") if app.wiring.engine.database.kind == "postgres" else None
             await note.aenqueue("low")
             connection.close()
         else:
@@ -434,7 +434,7 @@ def test_a_worker_that_is_cancelled_settles_what_it_has_done_before_it_lets_go(a
         await asyncio.to_thread(note.enqueue, 1)
         await until(lambda: ran)
         await at_rest(worker)
-        busy = asyncio.create_task(asyncio.to_thread(app.engine.writer.call, slow, [1]))
+        busy = asyncio.create_task(asyncio.to_thread(app.wiring.engine.writer.call, slow, [1]))
         await asyncio.sleep(0.1)
         gate.set()
         # It is done, and its turn waits for the writer.

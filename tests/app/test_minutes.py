@@ -80,7 +80,7 @@ def test_start_lags_are_counted_of_first_attempts_alone(harness: Harness) -> Non
 
 
 def test_the_engines_own_jobs_and_an_idle_engine_write_none(harness: Harness) -> None:
-    harness.app._arm_housekeeping(harness.app.engine)  # noqa: SLF001 - as `app.worker()` does
+    harness.app.wiring.arm_housekeeping()
 
     harness.advance("3h")
 
@@ -88,7 +88,7 @@ def test_the_engines_own_jobs_and_an_idle_engine_write_none(harness: Harness) ->
 
 
 def test_counters_are_kept_for_a_week_and_sums_of_all_time_for_ever(harness: Harness) -> None:
-    harness.app._arm_housekeeping(harness.app.engine)  # noqa: SLF001 - as `app.worker()` does
+    harness.app.wiring.arm_housekeeping()
 
     @harness.app.task
     async def work() -> None: ...

@@ -42,7 +42,7 @@ class Handing:
     def __init__(self, app: App, kind: str, *, keep: bool = False) -> None:
         self.messages: list[tuple[ForeignOffer, bytes]] = []
         if kind == "sqlite":
-            board = app.engine.offers
+            board = app.wiring.engine.offers
             assert isinstance(board, OfferBoard)
             self.hand_over = board.deliver
             board.deliver = self._noted  # type: ignore[method-assign]
@@ -173,7 +173,7 @@ def test_a_job_that_is_handed_over_late_runs_at_the_next_opportunity(
     handing = Handing(others, kind, keep=True)
     if kind == "sqlite":
         # Nor is it seen that it was taken: its process reads the offer, and takes it when it is withdrawn.
-        board: Any = app.engine.offers
+        board: Any = app.wiring.engine.offers
         board.own = blind(board.own)
 
     async def program() -> None:
@@ -201,7 +201,7 @@ def test_an_enqueue_that_is_undone_and_done_again_runs_once(
     app: App, others: App, kind: str, monkeypatch: pytest.MonkeyPatch, crowd: Crowd, note: Any
 ) -> None:
     handing = Handing(others, kind)
-    database: Any = others.engine.database
+    database: Any = others.wiring.engine.database
     commit, failed = database.commit, list[int]()
 
     def fails_once(tx: Tx) -> None:
@@ -349,7 +349,7 @@ def test_what_is_taken_while_a_worker_stops_is_left_to_others_as_well(
     app: App, others: App, crowd: Crowd, note: Any
 ) -> None:
     reached, go = threading.Event(), threading.Event()
-    board: Any = others.engine.offers
+    board: Any = others.wiring.engine.offers
 
     async def program() -> None:
         async with resting(app, note, crowd) as worker:
@@ -419,7 +419,7 @@ def test_what_is_no_job_is_overheard(
 
     async def program() -> None:
         async with resting(app, note, crowd) as worker:
-            bell = others.engine.doorbell
+            bell = others.wiring.engine.doorbell
             if kind == "sqlite":
                 assert isinstance(bell, Doorbell)
                 for path in bell.others():
@@ -503,10 +503,10 @@ def test_what_is_owed_is_found_on_a_full_disk_too(
     async def program() -> None:
         async with resting(app, note, crowd) as worker:
             await asyncio.to_thread(note.enqueue, 1)
-            monkeypatch.setattr(app.engine.database, "disk_full_reason", lambda: "full")
-            submit = app.engine.writer._submit  # noqa: SLF001 - how often it is asked
+            monkeypatch.setattr(app.wiring.engine.database, "disk_full_reason", lambda: "full")
+            submit = app.wiring.engine.writer._submit  # noqa: SLF001 - how often it is asked
             monkeypatch.setattr(
-                *(app.engine.writer, "_submit"),
+                *(app.wiring.engine.writer, "_submit"),
                 lambda *asked, **how: (calls.append(1), submit(*asked, **how))[1],
             )
             worker.ring()
@@ -528,7 +528,7 @@ def test_an_enqueue_succeeds_where_nobody_can_be_reached(
 
     async def program() -> None:
         async with resting(app, note, crowd):
-            if isinstance(bell := others.engine.doorbell, Doorbell):
+            if isinstance(bell := others.wiring.engine.doorbell, Doorbell):
                 bell.close()
                 bell._look_at = 0.0  # noqa: SLF001 - it looks anew
             with monkeypatch.context() as patch:

@@ -467,7 +467,7 @@ def _migrate_elsewhere(url: str) -> None:
     import subprocess
     import sys
 
-    program = "import sys; from duework import App; app = App(sys.argv[1]); app.engine; app.close()"
+    program = "import sys; from duework import App; app = App(sys.argv[1]); app.wiring.engine; app.close()"
     subprocess.run([sys.executable, "-c", program, url], check=True)
 
 

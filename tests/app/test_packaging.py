@@ -122,7 +122,7 @@ def test_what_needs_a_missing_extra_is_an_error_with_the_line_for_pip(
 def test_a_part_of_an_extra_that_is_missing_alone_is_named(missing: str, tmp_path: Path) -> None:
     code = """
 from duework.cli import main
-App("sqlite:///work.db").engine
+App("sqlite:///work.db").wiring.engine
 sys.argv = ["duework", "web", "--url", "sqlite:///work.db", "--port", "0"]
 sys.stderr = sys.stdout
 try:

@@ -61,7 +61,7 @@ def test_tables_are_made_by_numbered_steps_from_the_folder_beside_the_caller(
 
     harness.app.include(part)
 
-    assert part.tables == Path(__file__).parent / "tables"
+    assert part.contents.tables == Path(__file__).parent / "tables"
     rows = harness.app.read("select name, days from streak order by days")
     assert [tuple(row) for row in rows] == [("a;b", 1), ("ada", 2)]
     applied = harness.app.read(

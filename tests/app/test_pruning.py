@@ -21,7 +21,7 @@ HOUR = 3_600_000
 @pytest.fixture
 def runs(harness: Harness) -> list[int]:
     """When it ran; a worker that really starts makes its row."""
-    harness.app._arm_housekeeping(harness.app.engine)  # noqa: SLF001 - as `app.worker()` does
+    harness.app.wiring.arm_housekeeping()
     found: list[int] = []
 
     def hook(fact: Fact) -> None:

@@ -172,7 +172,7 @@ def test_progress_is_written_now_and_then_however_often_it_is_told(harness: Harn
     from duework.kernel.lanes import JOBS
 
     written: list[int] = []
-    database = harness.app.engine.database
+    database = harness.app.wiring.engine.database
     begin = database.begin
 
     def counting(**how: bool) -> object:

@@ -142,7 +142,7 @@ def test_a_queue_of_a_part_holds_for_the_app(harness: Harness) -> None:
     harness.drain()
 
     assert len(ran) < 8
-    assert harness.app.registry.queue_limits == {"people": 2}
+    assert harness.app.wiring.registry.queue_limits == {"people": 2}
     with pytest.raises(UsageError):
         part.queue("")
 

@@ -73,7 +73,9 @@ def test_a_worker_that_may_not_write_does_not_keep_the_loop_from_running(
         async with app.running():
             await later.using(delay="100ms").aenqueue()
             await asyncio.sleep(0.05)
-            monkeypatch.setattr(app.engine.database, "disk_full_reason", lambda: "the disk is full")
+            monkeypatch.setattr(
+                app.wiring.engine.database, "disk_full_reason", lambda: "the disk is full"
+            )
             for _ in range(20):
                 await asyncio.sleep(0.02)
                 turns += 1

@@ -461,7 +461,7 @@ def test_an_around_that_a_fresh_process_cannot_find_is_an_error_that_says_so(
 
     task = surrounded.plain.definition
     before, task.arounds = task.arounds, ()
-    harness.app.registry.add(task)
+    harness.app.wiring.registry.add(task)
     harness.app.around(hidden)
     try:
         with harness.app.transaction() as tx:

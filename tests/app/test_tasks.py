@@ -140,14 +140,14 @@ def test_an_unknown_task_is_left_open_and_costs_the_others_nothing(harness: Harn
     async def elsewhere() -> None: ...
 
     left, run = elsewhere.enqueue(), greet.enqueue()
-    del harness.app.registry._tasks["elsewhere"]  # noqa: SLF001 - as in another process
+    del harness.app.wiring.registry._tasks["elsewhere"]  # noqa: SLF001 - as in another process
     harness.drain()
 
     assert (left.refresh().state, run.refresh().state) == ("open", "done")
     assert left.refresh().fence == 0
     assert UnknownTask("elsewhere") in told
     with pytest.raises(TaskNotFound):
-        harness.app.registry.find("elsewhere")
+        harness.app.wiring.registry.find("elsewhere")
 
 
 def test_a_damaged_payload_fails_its_job_with_a_reason_and_others_flow(harness: Harness) -> None:
@@ -178,7 +178,7 @@ def test_stored_arguments_that_no_longer_fit_fail_their_job_with_a_reason(
         return name
 
     job = greet.enqueue("ada")
-    del harness.app.registry._tasks["greet"]  # noqa: SLF001 - as in a newer release
+    del harness.app.wiring.registry._tasks["greet"]  # noqa: SLF001 - as in a newer release
 
     @harness.app.task(name="greet")
     async def newer(name: str, age: int) -> str:

@@ -81,7 +81,7 @@ def test_ids_that_two_processes_drew_both_are_drawn_again(app: App) -> None:
     for count in (1, 50):
         # As if we had come to the same place in the same millisecond.
         ours._last = theirs[300].id  # noqa: SLF001 - chance would take long
-        app.engine.ids = ours
+        app.wiring.engine.ids = ours
 
         made = quiet.enqueue_many([(number,) for number in range(count)])
 

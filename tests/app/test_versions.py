@@ -42,7 +42,7 @@ def version(emptied: str) -> Iterator[Version]:
                 new.clock = made[0].clock
             stack.enter_context(new)
             if made:
-                new.app.engine.ids = made[0].app.engine.ids
+                new.app.wiring.engine.ids = made[0].app.wiring.engine.ids
             made.append(new)
             return new
 
@@ -106,7 +106,7 @@ def test_a_misfit_is_tried_for_an_hour_and_then_failed_by_a_sentence_that_names_
     task, arguments = charges(old, new)["old"]
     told: list[str] = []
 
-    @new.app.registry.find("charge").reactions.append
+    @new.app.wiring.registry.find("charge").reactions.append
     def after(tx: Any, job: Any, outcome: str) -> None:
         told.append(outcome)
 
@@ -215,14 +215,14 @@ def test_a_message_of_another_version_is_submitted_by_a_worker_of_that_version(
     message = mail.enqueue(7)
     new.advance("1m")
 
-    seen = mail.message(message.id)
+    seen = mail.get_message(message.id)
     assert (seen.state, seen.unsure_since) == ("queued", None)
     assert "does not fit this worker's version of the outbox" in str(seen.error)
     assert set(outcomes(old.app.job(seen.job))) == {"misfit"}
 
     old.advance("1m")
 
-    assert (mail.message(message.id).state, sent) == ("sent", [7])
+    assert (mail.get_message(message.id).state, sent) == ("sent", [7])
 
 
 def test_a_message_that_fits_no_worker_for_an_hour_has_failed_and_was_not_sent(
@@ -243,7 +243,7 @@ def test_a_message_that_fits_no_worker_for_an_hour_has_failed_and_was_not_sent(
     message = mail.enqueue(7)
     new.advance("2h")
 
-    seen = mail.message(message.id)
+    seen = mail.get_message(message.id)
     assert seen.state == "failed"
     assert "does not fit this worker's version of the outbox" in str(seen.error)
     assert "no worker that it fits has taken it" in str(seen.error)
@@ -416,14 +416,14 @@ def test_an_outbox_that_is_taken_out_keeps_its_messages_for_when_it_is_back(
     accepted = mail.enqueue("accepted")
     old.drain()
     queued = mail.enqueue("queued")
-    new.app._arm_housekeeping(new.app.engine)  # noqa: SLF001 - as a worker does
+    new.app.wiring.arm_housekeeping()
     new.advance("6h")
 
-    assert [mail.message(each.id).state for each in (accepted, queued)] == ["sending", "queued"]
+    assert [mail.get_message(each.id).state for each in (accepted, queued)] == ["sending", "queued"]
     assert new.app.unknown_tasks() == ["mail.poll", "mail.submit"]
     assert new.app.outboxes.counts("mail")["queued"] == 1
     old.advance("1m")
-    assert [mail.message(each.id).state for each in (accepted, queued)] == ["sent", "sent"]
+    assert [mail.get_message(each.id).state for each in (accepted, queued)] == ["sent", "sent"]
     assert polls == ["accepted", "queued"]
 
 

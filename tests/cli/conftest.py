@@ -88,5 +88,5 @@ def work(app: App) -> None:
 def enqueue(app: App, task: str, *args: Any, **using: Any) -> int:
     from duework.task import Task
 
-    made: Task[..., Any, Any] = Task(app.registry.find(task), app)
+    made: Task[..., Any, Any] = Task(app.wiring.registry.find(task), app)
     return int(made.using(**using).enqueue(*args).id)

@@ -12,6 +12,7 @@ import pytest
 
 from duework import facts
 from duework.observe import log
+from duework.shapes.outboxes import SHAPE
 
 HOSTILE = "bad\x1b[31m\nsecond line\r\u202e"
 
@@ -31,6 +32,7 @@ SAMPLES: tuple[log.Reported, ...] = (
     facts.Resumed(),
     facts.UnknownTask("other"),
     facts.MessageMoved("email", 7, "failed", "bounced"),
+    facts.ShapeFact(),
     log.Stopping("SIGTERM", 25_000, at_once=False),
     log.ChildStarted(1, 42),
     log.ChildEnded(1, 42, -9, 0.5),
@@ -44,6 +46,7 @@ def lines() -> Iterator[io.StringIO]:
     before = root.handlers[:], root.level, ours.level
     stream = io.StringIO()
     log.configure("debug", "json", stream)
+    log.learn(SHAPE.words())
     yield stream
     root.handlers[:], root.level = before[0], before[1]
     ours.setLevel(before[2])
@@ -51,7 +54,9 @@ def lines() -> Iterator[io.StringIO]:
 
 
 def test_every_fact_has_a_sample() -> None:
-    assert {type(each) for each in SAMPLES} == set(typing.get_args(log.Reported))
+    ours = {type(each) for each in SAMPLES if not isinstance(each, facts.MessageMoved)}
+
+    assert ours == set(typing.get_args(log.Reported))
 
 
 @pytest.mark.parametrize("fact", SAMPLES, ids=lambda fact: type(fact).__name__)

@@ -42,14 +42,14 @@ def test_status_lists_the_worker_that_holds_a_job(shop: App, duework: Duework) -
 
 def test_status_marks_tasks_that_the_app_does_not_know(shop: App) -> None:
     enqueue(shop, "greet", "ada")
-    other = App(shop._url)  # noqa: SLF001 - the same database, other tasks
+    other = App(shop.wiring.bound.url)
 
     @other.task
     async def unrelated() -> None: ...
 
     known = {line.task: line.known for line in other.status().tasks}
     other.close()
-    bare = App(shop._url)  # noqa: SLF001
+    bare = App(shop.wiring.bound.url)
     without_tasks = {line.known for line in bare.status().tasks}
     bare.close()
 

@@ -59,7 +59,7 @@ def tasks(app: App) -> None:
 def enqueue(app: App, task: str, *args: Any) -> Any:
     from duework.task import Task
 
-    made: Task[..., Any, Any] = Task(app.registry.find(task), app)
+    made: Task[..., Any, Any] = Task(app.wiring.registry.find(task), app)
     return made.enqueue(*args)
 
 
@@ -77,7 +77,7 @@ def test_where_all_is_well_nothing_needs_you(harness: Harness, look: Look) -> No
 
 
 def test_what_the_engine_keeps_for_itself_needs_nobody(harness: Harness, look: Look) -> None:
-    harness.app._arm_housekeeping(harness.app.engine)  # noqa: SLF001 - as a worker would
+    harness.app.wiring.arm_housekeeping()
     wait(harness, 7200)
 
     assert harness.app.jobs(queue="duework", phase="ready")
@@ -252,10 +252,10 @@ def test_sends_that_are_unsure_need_a_decision(harness: Harness, look: Look) -> 
 def test_a_database_that_cannot_be_written_is_the_first_need(harness: Harness, look: Look) -> None:
     enqueue(harness.app, "greet", "ada")
     wait(harness, 60)
-    harness.app.engine.writer.parked = "the disk is full: free some space"
+    harness.app.wiring.engine.writer.parked = "the disk is full: free some space"
 
     kinds = [need.kind for need in harness.app.needs()]
-    harness.app.engine.writer.parked = None
+    harness.app.wiring.engine.writer.parked = None
 
     assert kinds == ["not writable", "no worker"]
 
@@ -278,9 +278,12 @@ def test_a_look_takes_as_many_statements_however_much_there_is(
     harness: Harness, look: Look
 ) -> None:
     def asked() -> list[str]:
-        with harness.app.engine.database.reading() as tx:
+        with harness.app.wiring.engine.database.reading() as tx:
             spied: Any = Spied(tx)
-            needs(spied, Around(harness.now, near=True, broken=None, registry=harness.app.registry))
+            needs(
+                spied,
+                Around(harness.now, near=True, broken=None, registry=harness.app.wiring.registry),
+            )
         names: list[str] = spied.names
         return names
 

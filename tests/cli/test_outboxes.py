@@ -82,7 +82,7 @@ def test_messages_are_retried_and_cancelled_without_their_code(
     assert retried.document == {"outbox": "email", "queued": 1}
     assert cancelled.out == f"{queued} cancelled\n{sent} sent\n"
     assert refused.code == 1
-    assert shop.outboxes.message(failed).state == "queued"
+    assert shop.outboxes.get_message(failed).state == "queued"
     assert duework("outboxes", "retry", queued).out == f"{queued} queued\n"
     assert duework("outboxes", "retry").code == 78
     assert duework("outboxes", "retry", queued, "--failed", "email").code == 78

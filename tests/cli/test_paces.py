@@ -8,7 +8,7 @@ import pytest
 
 from duework import Adaptive, App, Quota, Rate, Tick
 from duework.cli.out import Out
-from duework.cli.paces import show_pace
+from duework.cli.shapes.paces import show_pace
 from tests.cli.conftest import HOSTILE, Duework, work
 
 
@@ -44,9 +44,9 @@ def test_paces_are_listed_shown_blocked_and_reset(paced: App, duework: Duework) 
 
     blocked = duework("paces", "block", "strava", "10m")
     assert blocked.out.startswith("strava blocked for 9m") or "10m" in blocked.out
-    assert paced.pace("strava").blocked_until is not None
+    assert paced.get_pace("strava").blocked_until is not None
     assert duework("paces", "block", "strava", "0s").code == 0
-    assert paced.pace("strava").blocked_until is None
+    assert paced.get_pace("strava").blocked_until is None
     assert duework("paces", "reset", "strava", "--json").document["used"] == 0
     shown = duework("paces", "show", "strava").out
     assert "{" not in shown
@@ -58,7 +58,7 @@ def test_paces_are_listed_shown_blocked_and_reset(paced: App, duework: Duework) 
 def test_a_pace_that_the_app_knows_has_a_row_for_each_window(
     paced: App, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show_pace(Out(as_json=False), paced.pace("strava"), paced.now())
+    show_pace(Out(as_json=False), paced.get_pace("strava"), paced.now())
 
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["window", "used", "limit", "ends"] in rows
@@ -67,9 +67,9 @@ def test_a_pace_that_the_app_knows_has_a_row_for_each_window(
 
 def test_an_adaptive_pace_is_stopped_and_started(paced: App, duework: Duework) -> None:
     assert duework("paces", "stop", "own").out == "own stopped\n"
-    assert paced.pace("own").stopped
+    assert paced.get_pace("own").stopped
     duework("paces", "start", "own")
-    assert not paced.pace("own").stopped
+    assert not paced.get_pace("own").stopped
     assert duework("paces", "stop", "strava").code != 0
 
 

@@ -58,3 +58,13 @@ def test_every_command_that_acts_on_a_database_can_print_json() -> None:
     for path, command in commands(main, "duework"):
         if not isinstance(command, click.Group) and path not in {"duework run", "duework web"}:
             assert {"--json", "--url", "--app"} <= {o for p in command.params for o in p.opts}
+
+
+def test_every_shape_with_commands_is_found_by_its_name() -> None:
+    from duework import shapes as engine_shapes
+    from duework.cli import shapes
+
+    shapes_of_the_engine = {each.name for each in Path(engine_shapes.__path__[0]).iterdir()}
+
+    assert set(shapes.names()) <= shapes_of_the_engine & set(main.commands)
+    assert [shapes.found(name).name for name in shapes.names()] == shapes.names()

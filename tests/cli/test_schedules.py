@@ -12,7 +12,7 @@ from tests.cli.conftest import HOSTILE, Duework
 
 
 def put(app: App, key: str = "remind:7", **options: Any) -> Schedule:
-    task: Task[..., Any, Any] = Task(app.registry.find("greet"), app)
+    task: Task[..., Any, Any] = Task(app.wiring.registry.find("greet"), app)
     options.setdefault("every", "1h")
     return app.schedule(task, args=("ada",), key=key, **options)
 

@@ -30,7 +30,7 @@ class Shop:
     def enqueue(self, task: str, *args: Any, **using: Any) -> Any:
         from duework.task import Task
 
-        made: Task[..., Any, Any] = Task(self.app.registry.find(task), self.app)
+        made: Task[..., Any, Any] = Task(self.app.wiring.registry.find(task), self.app)
         return made.using(**using).enqueue(*args)
 
     def drain(self) -> None:
@@ -274,7 +274,7 @@ def test_a_pace_that_was_blocked_says_until_when(shop: Shop) -> None:
 def test_a_pace_that_was_stopped_waits_for_somebody(shop: Shop) -> None:
     shop.enqueue("enrich")
     shop.drain()
-    shop.app.pace("enrich").stop()
+    shop.app.get_pace("enrich").stop()
     job = shop.enqueue("enrich")
     shop.harness.advance("1m")
 
@@ -372,10 +372,10 @@ def test_without_a_row_a_worker_is_missing_only_for_a_job_that_is_late(shop: Sho
 
 def test_a_database_that_cannot_be_written_comes_first(shop: Shop) -> None:
     job = shop.enqueue("greet", "ada", delay="1h")
-    shop.app.engine.writer.parked = "the disk is full: free some space"
+    shop.app.wiring.engine.writer.parked = "the disk is full: free some space"
 
     found = job.why()
-    shop.app.engine.writer.parked = None
+    shop.app.wiring.engine.writer.parked = None
 
     assert (found.kind, others(found)) == ("not writable", ["later"])
     assert found.sentence == (
@@ -435,7 +435,7 @@ def test_a_look_takes_six_statements_at_most_however_many_jobs_wait(shop: Shop) 
     some = asked(shop, first)
     from duework.task import Task
 
-    task: Task[..., Any, Any] = Task(shop.app.registry.find("paced"), shop.app)
+    task: Task[..., Any, Any] = Task(shop.app.wiring.registry.find("paced"), shop.app)
     task.enqueue_many([(number,) for number in range(1500)])
     last = shop.enqueue("paced", 1)
 
@@ -447,12 +447,12 @@ def test_a_look_takes_six_statements_at_most_however_many_jobs_wait(shop: Shop) 
 
 
 def asked(shop: Shop, job: Any) -> list[str]:
-    with shop.app.engine.database.reading() as tx:
+    with shop.app.wiring.engine.database.reading() as tx:
         spied: Any = Spied(tx)
         why(
             spied,
             job.id,
-            Around(shop.harness.now, near=True, broken=None, registry=shop.app.registry),
+            Around(shop.harness.now, near=True, broken=None, registry=shop.app.wiring.registry),
         )
     names: list[str] = spied.names
     return names

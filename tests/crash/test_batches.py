@@ -44,7 +44,7 @@ def check(h: Harness) -> Any:
 def report(h: Harness) -> Any:
     @h.app.task
     async def report(run: Run, batch: int) -> None:
-        found = h.app.batch_of(batch)
+        found = h.app.get_batch(batch)
         run.write(WRITE, job=run.job.id, what=f"{found.done} {found.failed} {found.cancelled}")
 
     return report
@@ -146,7 +146,7 @@ def test_a_batch_that_its_members_add_to_is_counted_and_followed_up_once(
     async def crawl(run: Run, page: int) -> None:
         run.write(WRITE, job=run.job.id, what=f"page {page}")
         if page == 1 and run.job.batch is not None:
-            await h.app.batch_of(run.job.batch).aadd([2, 3])
+            await h.app.get_batch(run.job.batch).aadd([2, 3])
 
     def begin() -> Any:
         return h.app.batch(crawl, [1], member_key="{page}", once="1d", then=report)

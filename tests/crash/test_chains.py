@@ -18,6 +18,7 @@ from tests.crash.test_crash import (
     in_every_call,
     settle_down,
 )
+from tests.support.checks import EVERY
 
 PAGES = 3
 
@@ -68,8 +69,8 @@ class Sync:
         self.is_sound()
 
     def is_sound(self) -> None:
-        with self.h.app.engine.database.reading() as tx:
-            assert [each for each in verify(tx) if each.violations] == []
+        with self.h.app.wiring.engine.database.reading() as tx:
+            assert [each for each in verify(tx, EVERY) if each.violations] == []
 
 
 def test_a_chain_has_no_gap_and_no_page_twice_also_if_one_fails_at_first(h: Harness) -> None:

@@ -45,7 +45,7 @@ def forget(h: Harness) -> None:
         for table in (*kernel, "object", "object_page", "object_lease"):
             tx.write(f"delete from duework_{table}")
         tx.write("delete from effect")
-    h.app.engine.lanes = Lanes()
+    h.app.wiring.engine.lanes = Lanes()
 
 
 def settle_down(h: Harness) -> None:
@@ -83,7 +83,7 @@ def in_every_call(
     for k in range(1, MOST):
         forget(h)
         given = begin()
-        with doomed(h.app.engine, k) as fuse, suppress(WorkerCrashed):
+        with doomed(h.app.wiring.engine, k) as fuse, suppress(WorkerCrashed):
             act(given)
         check(given)
         if not fuse.blown:
@@ -358,11 +358,11 @@ def test_pruning_leaves_whole_jobs_or_none(h: Harness) -> None:
         assert len(done) in {0, 3}
         for row in done:
             assert len(h.app.attempts(row.id)) == 1
-        prune_round(h.app.engine, 5)
+        prune_round(h.app.wiring.engine, 5)
         assert sorted(rows(h)) == sorted(kept)
 
     in_every_call(
-        h, begin, lambda _: [prune_round(h.app.engine, 5) for _ in range(2)], check, floor=6
+        h, begin, lambda _: [prune_round(h.app.wiring.engine, 5) for _ in range(2)], check, floor=6
     )
 
 

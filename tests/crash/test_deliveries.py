@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from duework import Channel, Fail, Send
-from duework.health.verify import CHECKS
+from duework.shapes.deliveries import SHAPE
 from duework.testing import Harness
 from tests.crash.test_crash import WRITE, at_every_point, effects, h, rows
 
@@ -58,9 +58,9 @@ def test_no_channel_is_lost_and_none_is_sent_twice_without_a_key(h: Harness) -> 
         (row,) = rows(h).values()
         assert row.state == "done"
         assert row.failures <= 1
-        with h.app.engine.database.reading() as tx:
-            for invariant in (CHECKS.delivery_moves, CHECKS.delivery_was_started):
-                assert tx.query(invariant, {"bound": 9}) == []
+        with h.app.wiring.engine.database.reading() as tx:
+            for invariant in SHAPE.checks():
+                assert tx.query(invariant.statement, {"bound": 9}) == []
 
     at_every_point(h, lambda: forgotten(h, begin), check, floor=60)
 

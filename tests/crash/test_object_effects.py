@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from duework import DurableObject, End, Outbox, Page, Run, Sent
+from duework.shapes.objects.handle import Objects
 from duework.testing import Harness
 from tests.crash.test_crash import WRITE, effects, h, in_every_call, settle_down
 
@@ -50,7 +51,7 @@ def test_an_object_and_what_it_starts_agree_whenever_the_process_is_lost(h: Harn
         with h.app.transaction() as tx:
             for table in ("outbox", "page", "chain", "schedule"):
                 tx.write(f"delete from duework_{table}")
-        h.app.forget_objects()
+        h.app.wiring.find(Objects).forget()
         return []
 
     def act(answered: list[str]) -> None:
@@ -59,7 +60,7 @@ def test_an_object_and_what_it_starts_agree_whenever_the_process_is_lost(h: Harn
             answered.append(what)
 
     def check(answered: list[str]) -> None:
-        h.app.forget_objects()
+        h.app.wiring.find(Objects).forget()
         lines = h.app.object(Order, "x").lines().result()
         assert lines[: len(answered)] == answered
         assert sorted(each.key or "" for each in mail.messages("queued")) == lines

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duework import Accepted, Outbox, Sent
-from duework.health.verify import CHECKS
+from duework.shapes.outboxes import SHAPE
 from duework.testing import Harness
 from tests.crash.test_crash import at_every_point, h, in_every_call, nothing_is_held
 
@@ -39,13 +39,9 @@ def forgotten(h: Harness) -> None:
 
 
 def sound(h: Harness) -> None:
-    with h.app.engine.database.reading() as tx:
-        for invariant in (
-            CHECKS.message_moves,
-            CHECKS.message_was_submitted,
-            CHECKS.message_has_handle,
-        ):
-            assert tx.query(invariant, {"bound": 9}) == []
+    with h.app.wiring.engine.database.reading() as tx:
+        for invariant in SHAPE.checks():
+            assert tx.query(invariant.statement, {"bound": 9}) == []
 
 
 @pytest.mark.parametrize("memory", ["1d", None])
@@ -61,7 +57,7 @@ def test_no_message_is_lost_and_none_is_taken_twice_without_a_memory_of_keys(
         return mail.enqueue("hi")
 
     def check(row: Any) -> None:
-        found = mail.message(row.id)
+        found = mail.get_message(row.id)
         assert set(there.submits) <= {row.key}
         if memory is None:
             assert len(there.submits) <= 1
@@ -90,7 +86,7 @@ def test_a_retry_or_a_cancellation_happens_whole_or_not_at_all(h: Harness) -> No
         mail.using(key="k", delay="1h").enqueue("c")
 
     def check(rows: Any) -> None:
-        states = [mail.message(row.id).state for row in rows]
+        states = [mail.get_message(row.id).state for row in rows]
         assert states in (["cancelled", "queued"], ["queued", "queued"], ["queued", "cancelled"])
         again = mail.using(key="k", delay="1h").enqueue("c")
         assert again.existed <= (states == ["queued", "cancelled"])

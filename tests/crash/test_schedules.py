@@ -71,12 +71,12 @@ def test_an_idle_tick_is_noted_once(h: Harness) -> None:
     def start() -> int:
         with h.app.transaction() as tx:
             tx.write("delete from duework_schedule")
-        h.app._arm()  # noqa: SLF001 - as a worker would
+        h.app.wiring.arm()
         h.clock.move_to(h.now + HOUR)
         return h.now
 
     def check(slot: int) -> None:
-        seen = h.app.find_schedule("crawl")
+        seen = h.app.get_schedule("crawl")
         assert (seen.idles, seen.fires, seen.last_slot) == (1, 0, slot)
         sound(h)
 
@@ -85,7 +85,7 @@ def test_an_idle_tick_is_noted_once(h: Harness) -> None:
 
 def test_what_an_operator_does_is_whole_or_not_at_all(h: Harness, tick: Any) -> None:
     def act(_: int) -> None:
-        a, b, c = (h.app.find_schedule(name) for name in "abc")
+        a, b, c = (h.app.get_schedule(name) for name in "abc")
         a.pause()
         a.resume()
         b.edit(every="2h")

@@ -12,16 +12,16 @@ from duework import App
 from duework.db.sqlite import database as sqlite
 from duework.db.sqlite.database import SqliteDatabase
 from duework.errors import Unavailable
-from duework.kernel import processes
 from duework.kernel.engine import EPOCH_BITS
 from duework.kernel.job import Ending
+from duework.kernel.machine import processes
 from tests.support.kernel import ME, Kernel
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[SqliteDatabase]:
     app = App(f"sqlite:///{tmp_path / 'work.db'}")
-    found = app.engine.database
+    found = app.wiring.engine.database
     assert isinstance(found, SqliteDatabase)
     yield found
     app.close()
@@ -46,7 +46,7 @@ def test_a_boot_that_cannot_be_told_from_others_is_another_one_each_time(
 
 def test_a_new_number_is_on_the_disk_whatever_else_waits_for_it(tmp_path: Path) -> None:
     app = App(f"sqlite:///{tmp_path / 'work.db'}", durability="process")
-    database: Any = app.engine.database
+    database: Any = app.wiring.engine.database
     levels: list[int] = []
     lock_out = database._lock_out  # noqa: SLF001 - where its transaction begins
 
@@ -80,7 +80,7 @@ def test_a_file_of_another_machine_counts_no_boots_of_this_one(tmp_path: Path) -
 
     app.worker()
 
-    assert app.engine.floor is None
+    assert app.wiring.engine.floor is None
     app.close()
 
 
@@ -88,11 +88,11 @@ def test_a_worker_gives_fences_above_all_of_earlier_boots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = App(f"sqlite:///{tmp_path / 'work.db'}")
-    floors: list[int | None] = [app.engine.floor]
+    floors: list[int | None] = [app.wiring.engine.floor]
     for boot in ("monday", "tuesday", "wednesday"):
         monkeypatch.setattr(processes, "boot", lambda boot=boot: boot)
         app.worker()
-        floors.append(app.engine.floor)
+        floors.append(app.wiring.engine.floor)
 
     assert floors == [None, 0, 1 << EPOCH_BITS, 2 << EPOCH_BITS]
     app.close()

@@ -23,7 +23,7 @@ class Fails:
     """A connection whose next commit is said to have failed, whether or not it has happened."""
 
     def __init__(self, app: App, *, happens: bool) -> None:
-        self._database: Any = app.engine.database
+        self._database: Any = app.wiring.engine.database
         self._real, self._database._writer = self._database._writer, self  # noqa: SLF001
         self._happens = happens
 
@@ -71,8 +71,8 @@ def test_what_fails_around_its_commit_is_written_once(app: App, count: int, happ
 @pytest.mark.parametrize("happens", [True, False], ids=["after it", "before it"])
 def test_a_job_that_was_refused_is_not_taken_for_the_mark(app: App, happens: bool) -> None:
     def put(tx: Tx, tasks: list[str]) -> list[int]:
-        lane = app.engine.lanes.number(tx, LaneName("default", "note"))
-        drawn = [app.engine.ids.draw() for _ in tasks]
+        lane = app.wiring.engine.lanes.number(tx, LaneName("default", "note"))
+        drawn = [app.wiring.engine.ids.draw() for _ in tasks]
         for job, task in zip(drawn, tasks, strict=True):
             rest = (None, 1, 1, 0, "[]", 0, None, None, None, None, None)
             tx.put(JOBS.insert_one, (job, lane, task, *rest))
@@ -84,7 +84,7 @@ def test_a_job_that_was_refused_is_not_taken_for_the_mark(app: App, happens: boo
         tx.write(trigger)
     Fails(app, happens=happens)
 
-    good, refused = in_one_group(app.engine.writer, [(put, ["good"]), (put, ["refused"])])
+    good, refused = in_one_group(app.wiring.engine.writer, [(put, ["good"]), (put, ["refused"])])
 
     assert isinstance(refused, DatabaseError)
     assert [row.id for row in app.read("select id from duework_job where task = 'good'")] == good
@@ -95,7 +95,7 @@ def test_the_job_of_another_process_is_not_taken_for_the_mark(app: App) -> None:
     def note(number: int) -> None: ...
 
     taken = note.enqueue(0).id
-    draw = app.engine.ids.draw
+    draw = app.wiring.engine.ids.draw
 
     class Meets(Fails):
         def execute(self, sql: str, *values: Any) -> Any:
@@ -109,7 +109,7 @@ def test_the_job_of_another_process_is_not_taken_for_the_mark(app: App) -> None:
     Meets(app, happens=False)
     job = draw()
     first = iter([job])
-    app.engine.ids.draw = lambda: next(first, None) or draw()  # type: ignore[method-assign]
+    app.wiring.engine.ids.draw = lambda: next(first, None) or draw()  # type: ignore[method-assign]
 
     note.enqueue(1)
 

@@ -1134,7 +1134,7 @@ def test_a_read_from_a_frozen_server_ends(url: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(postgres_connect.CONNECTING, "connect_timeout", 2)
     with proxy(url) as between:
         app = App(between.url)
-        with app.engine.database.reading(), app.engine.database.reading():
+        with app.wiring.engine.database.reading(), app.wiring.engine.database.reading():
             """Two idle connections: one wait does for both."""
         between.freeze()
         began = monotonic()
@@ -1142,7 +1142,7 @@ def test_a_read_from_a_frozen_server_ends(url: str, monkeypatch: pytest.MonkeyPa
             app.read("select 1 as one")
         took = monotonic() - began
         with pytest.raises(Unavailable):
-            app.engine.database.now()
+            app.wiring.engine.database.now()
         between.thaw()
 
         [row] = app.read("select 1 as one")

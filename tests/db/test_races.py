@@ -13,7 +13,7 @@ from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.db.postgres import tx as postgres_tx
 from duework.db.urls import open_database
-from duework.kernel import jobs, lanes, settle
+from duework.kernel import enqueue, lanes, operate, settle
 from duework.kernel.claim import SOON_MS
 from duework.kernel.job import Ending
 from duework.kernel.lanes import Lanes
@@ -77,7 +77,7 @@ def test_a_claim_that_emptied_a_lane_does_not_look_again_soon(kernel: Kernel) ->
 
 def enqueue_beside(kernel: Kernel, tx: Tx) -> None:
     new = kernel.new("second", queue="mail")
-    jobs.enqueue(tx, [new], ids=kernel.ids, lanes=Lanes(), now=kernel.now)  # type: ignore[arg-type]
+    enqueue.enqueue(tx, [new], ids=kernel.ids, lanes=Lanes(), now=kernel.now)  # type: ignore[arg-type]
 
 
 def dues(kernel: Kernel) -> dict[str, int]:
@@ -141,7 +141,7 @@ def test_a_serial_value_has_one_claimable_job_when_a_wait_ends_beside_a_revival(
         else:
             row = settle.lock_jobs(tx, [head.id])[head.id]
             settle.apply(tx, row, Ending(held.id, held.fence, 0, "done"), **common)  # type: ignore[arg-type]
-        reviving = beside(emptied, lambda tx: jobs.revive(tx, [ended.id], now=kernel.now))
+        reviving = beside(emptied, lambda tx: operate.revive(tx, [ended.id], now=kernel.now))
     reviving()
 
     assert [kernel.row(job.id).due for job in (ended, waiting)] == [FOREVER, kernel.now]

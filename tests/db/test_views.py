@@ -213,9 +213,9 @@ def test_a_view_reads_one_row_by_its_index(app: App) -> None:
     plan = {
         "sqlite": "explain query plan select * from duework_jobs_v1 where id = 7",
         "postgres": "explain select * from duework_jobs_v1 where id = 7",
-    }[app.engine.database.kind]
-    app.engine  # noqa: B018 - opens and migrates
-    if app.engine.database.kind == "postgres":
+    }[app.wiring.engine.database.kind]
+    app.wiring.engine  # noqa: B018 - opens and migrates
+    if app.wiring.engine.database.kind == "postgres":
         with app.transaction() as tx:
             tx.write("set local enable_seqscan = off")
             lines = [" ".join(map(str, row)) for row in tx.read(plan)]

@@ -40,7 +40,7 @@ class Shop:
 
     def copy_after(self, pages: int) -> SqliteDatabase:
         """Let commits copy the log into the database after so many pages."""
-        database = self.app.engine.database
+        database = self.app.wiring.engine.database
         assert isinstance(database, SqliteDatabase)
         writer = database._write_connection()  # noqa: SLF001 - it has no such option
         writer.wal_autocheckpoint(pages)

@@ -11,13 +11,15 @@ from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.errors import UsageError
 from duework.health.verify import verify
-from duework.kernel import jobs
+from duework.kernel import operate
 from duework.kernel.batches import verbs as batches
 from duework.kernel.job import DAY, KEEP, Claimed, Ending, LockedJob
 from duework.kernel.run import Host, Run
 from duework.kernel.settle import settle
+from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.tasks import Definition, Policy, Registry
 from duework.worker.runner import Runner, RunningAttempt
+from tests.support.checks import EVERY
 from tests.support.kernel import LEASE, ME, OTHER, Kernel
 
 COUNTS = "select total, done, failed, cancelled, gone from duework_batch where id = :id"
@@ -26,7 +28,9 @@ COUNTS = "select total, done, failed, cancelled, gone from duework_batch where i
 def counts(kernel: Kernel, batch: int) -> tuple[int, ...]:
     """total, done, failed, cancelled, gone; and that a recount says the same."""
     with kernel.reading() as tx:
-        wrong = [each for each in verify(tx) if each.violations and each.name.startswith("batch")]
+        wrong = [
+            each for each in verify(tx, EVERY) if each.violations and each.name.startswith("batch")
+        ]
     assert wrong == []
     return tuple(kernel.read(COUNTS, id=batch)[0])
 
@@ -59,7 +63,8 @@ def test_what_a_worker_settles_is_one_statement_for_all_members(kernel: Kernel) 
 
 
 def attempt_of(registry: Registry, job: Claimed) -> tuple[Any, ...]:
-    return job, registry.find("greet"), Run(job, cast("Host", None)), "async", [], {}, 0, 0.0
+    run = Run(job, cast("Host", None), buffer := Buffer())
+    return job, registry.find("greet"), run, buffer, "async", [], {}, 0, 0.0
 
 
 def test_members_are_counted_by_how_they_end(kernel: Kernel) -> None:
@@ -315,7 +320,9 @@ def test_a_batch_stays_until_its_last_member_is_pruned(kernel: Kernel) -> None:
     assert counts(kernel, batch) == (3, 2, 1, 0, 2), "a failed member is still there"
 
     def purge(tx: Tx) -> int:
-        return jobs.purge(tx, [held[2].id], now=kernel.now, lanes=kernel.lanes, react=kernel.react)
+        return operate.purge(
+            tx, [held[2].id], now=kernel.now, lanes=kernel.lanes, react=kernel.react
+        )
 
     kernel.run(purge)
     assert counts(kernel, batch) == (3, 2, 1, 0, 3)
@@ -361,7 +368,7 @@ def test_a_damaged_batch_stops_nobody_and_is_found(kernel: Kernel, damage: str) 
     assert len(reports(kernel)) in {1, 2}
     if "then" not in damage:
         with kernel.reading() as tx:
-            assert any(each.violations for each in verify(tx))
+            assert any(each.violations for each in verify(tx, EVERY))
 
 
 def test_reactions_see_members_like_any_job(kernel: Kernel) -> None:

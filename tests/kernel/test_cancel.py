@@ -8,7 +8,7 @@ import pytest
 
 from duework.db.database import Tx
 from duework.errors import NotFound
-from duework.kernel import jobs
+from duework.kernel import enqueue, operate
 from duework.kernel import recover as recovery
 from duework.kernel.job import KEEP
 from tests.support.kernel import LEASE, ME, OTHER, Kernel
@@ -139,7 +139,9 @@ def test_purging_a_queue_cancels_all_of_it_that_nobody_runs(kernel: Kernel) -> N
     [other] = kernel.enqueue(kernel.new(queue="other"))
 
     def purge(tx: Tx) -> int:
-        return jobs.purge_queue(tx, "mail", now=kernel.now, lanes=kernel.lanes, react=kernel.react)
+        return operate.purge_queue(
+            tx, "mail", now=kernel.now, lanes=kernel.lanes, react=kernel.react
+        )
 
     assert kernel.run(purge) == 2
     assert kernel.run(purge) == 0
@@ -154,7 +156,7 @@ def test_purging_a_failed_job_cancels_what_waits_for_it(kernel: Kernel) -> None:
     kernel.settle(kernel.ending(held, "failed", error="no", keep=None))
 
     def purge(tx: Tx) -> int:
-        return jobs.purge(
+        return operate.purge(
             tx, [first.id, second.id], now=kernel.now, lanes=kernel.lanes, react=kernel.react
         )
 
@@ -171,7 +173,7 @@ def test_purging_a_done_job_leaves_what_came_after_it_alone(kernel: Kernel) -> N
     kernel.settle(kernel.done(held))
 
     def purge(tx: Tx) -> int:
-        return jobs.purge(tx, [first.id], now=kernel.now, lanes=kernel.lanes, react=kernel.react)
+        return operate.purge(tx, [first.id], now=kernel.now, lanes=kernel.lanes, react=kernel.react)
 
     assert kernel.run(purge) == 1
     assert [each.id for each in kernel.claim("greet")] == [second.id]
@@ -188,7 +190,7 @@ def chain(kernel: Kernel, links: int) -> list[int]:
         made: list[int] = []
         for _ in range(links):
             new = kernel.new(after=made[-1] if made else None)
-            answers = jobs.enqueue(tx, [new], ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)  # type: ignore[arg-type]
+            answers = enqueue.enqueue(tx, [new], ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)  # type: ignore[arg-type]
             made.append(answers[0].id)
         return made
 

@@ -11,7 +11,7 @@ import pytest
 from duework.clock import FOREVER
 from duework.db.database import NewRow, Tx
 from duework.kernel import claim as claims
-from duework.kernel import jobs, lanes
+from duework.kernel import enqueue, lanes, operate
 from duework.kernel.claim import ClaimRequest
 from duework.kernel.job import Claimed, LaneName, NewJob
 from duework.kernel.lanes import JOBS
@@ -352,7 +352,7 @@ def _made(
         put = tx.put
         tx.put = lambda statement, row: rows.append(row) or put(statement, row)
         for each in new:
-            jobs.enqueue(tx, [each], ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)
+            enqueue.enqueue(tx, [each], ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)
         if then is not None:
             then(tx, rows[-1].id)
         return claims.claim_made(tx, want, rows[-1], new[-1].lane, now=kernel.now)
@@ -441,7 +441,7 @@ def test_a_job_that_was_changed_since_it_was_made_is_left_to_an_ordinary_claim(
 def test_a_job_that_was_cancelled_since_it_was_made_is_not_claimed(kernel: Kernel) -> None:
     def cancelled(tx: Tx, job: int) -> None:
         more = {"now": kernel.now, "lanes": kernel.lanes, "react": kernel.react}
-        jobs.cancel(tx, [job], why="", **more)
+        operate.cancel(tx, [job], why="", **more)
 
     assert _made(kernel, kernel.want("greet"), kernel.new(), then=cancelled) is None
 

@@ -9,7 +9,7 @@ import pytest
 
 from duework.clock import SystemClock
 from duework.errors import Unavailable
-from duework.kernel.clock_watch import ASK_MS, RETRY_MS, ClockWatch, Reading, TakeoverPause
+from duework.kernel.machine.clock_watch import ASK_MS, RETRY_MS, ClockWatch, Reading, TakeoverPause
 
 LEASE = 1000
 HOUR = 3_600_000

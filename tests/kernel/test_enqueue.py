@@ -12,10 +12,11 @@ from duework.clock import FOREVER
 from duework.codec import checksum
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
-from duework.kernel import jobs, lanes, processes
+from duework.kernel import enqueue, lanes
 from duework.kernel.claim import ClaimRequest, claimed_for
 from duework.kernel.job import Claimed, Ending, NewJob
 from duework.kernel.lanes import JOBS
+from duework.kernel.machine import processes
 from tests.support.kernel import ME, OTHER, START, Kernel
 
 DAY = 86_400_000
@@ -421,13 +422,13 @@ def test_many_large_payloads_are_written_by_several_statements(kernel: Kernel) -
     new = [kernel.new(payload=payload) for _ in range(12)]
 
     def verb(tx: Tx) -> Any:
-        return jobs.enqueue(tx, new, ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)  # type: ignore[arg-type]
+        return enqueue.enqueue(tx, new, ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)  # type: ignore[arg-type]
 
     answers, seen = kernel.spied(verb)
 
     texts = [values["rows"] for name, values in seen if name == "insert_alike"]
     assert len(texts) > 1
-    assert all(len(text) < 2 * jobs.PART_BYTES for text in texts)
+    assert all(len(text) < 2 * enqueue.PART_BYTES for text in texts)
     assert all(kernel.row(answer.id).payload == payload for answer in answers)
 
 
@@ -441,7 +442,7 @@ def claimed(kernel: Kernel, job: NewJob, *, known: bool = True) -> Claimed | Non
             tx.query(JOBS.worker_is, asdict(me))
         ids: Any = kernel.ids
         more = {"lease_ms": 15_000, "ids": ids, "lanes": kernel.lanes, "now": kernel.now}
-        return jobs.enqueue_claimed(tx, job, ME, **more)
+        return enqueue.enqueue_claimed(tx, job, ME, **more)
 
     found: Claimed | None = kernel.run(verb)
     return found

@@ -11,14 +11,14 @@ import pytest
 
 from duework.db.database import Tx
 from duework.db.queries import load
-from duework.kernel import jobs, settle
+from duework.kernel import enqueue, settle
 from duework.kernel.job import Enqueued, NewJob
 from tests.support.kernel import Kernel
 
 
 def enqueue_spied(kernel: Kernel, *new: NewJob) -> list[tuple[str, Any]]:
     def verb(tx: Tx) -> list[Enqueued]:
-        return jobs.enqueue(tx, new, ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)  # type: ignore[arg-type]
+        return enqueue.enqueue(tx, new, ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)  # type: ignore[arg-type]
 
     return kernel.spied(verb)[1]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duework.kernel.job import DAY
-from duework.kernel.jobs import CHUNK
+from duework.kernel.operate import CHUNK
 from duework.kernel.paces.admission import forget
 from duework.kernel.pruning import prune_round
 from duework.testing import Harness
@@ -118,7 +118,7 @@ def test_quiet_rows_of_a_pace_go_chunk_by_chunk(kernel: Kernel) -> None:
 
 
 def test_a_round_goes_on_while_there_is_more_than_a_chunk_of_anything(harness: Harness) -> None:
-    engine = harness.app.engine
+    engine = harness.app.wiring.engine
     row = "insert into duework_pace (name, kind, idle, changed) values (:name, 'rate', 1, 0)"
     with harness.app.transaction() as tx:
         tx.write(row, rows=[{"name": f"p{n}"} for n in range(CHUNK + 1)])

@@ -6,10 +6,10 @@ from typing import Any
 
 from duework.clock import SystemClock
 from duework.db.database import Tx
-from duework.kernel import processes
-from duework.kernel.clock_watch import TakeoverPause
 from duework.kernel.engine import Engine
 from duework.kernel.lanes import JOBS
+from duework.kernel.machine import processes
+from duework.kernel.machine.clock_watch import TakeoverPause
 from duework.kernel.tasks import Registry
 from duework.worker.rounds import Round, RoundResult, Rounds
 from tests.support.kernel import LEASE, ME, OTHER, START, Kernel

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from duework.kernel import jobs
+from duework.kernel import operate
 from duework.kernel.job import phase
-from duework.kernel.jobs import Filter
+from duework.kernel.operate import Filter
 from tests.support.kernel import LEASE, Kernel
 
 PHASES = ("waiting", "ready", "running", "expired", "done", "failed", "cancelled")
@@ -16,7 +16,7 @@ PHASES = ("waiting", "ready", "running", "expired", "done", "failed", "cancelled
 
 def search(kernel: Kernel, **wanted: Any) -> list[int]:
     with kernel.reading() as tx:
-        return [row[0] for row in jobs.search(tx, Filter(**wanted), now=kernel.now)]
+        return [row[0] for row in operate.search(tx, Filter(**wanted), now=kernel.now)]
 
 
 def one_of_each(kernel: Kernel) -> dict[str, int]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from duework.kernel import processes
-from duework.kernel.processes import Process
+from duework.kernel.machine import processes
+from duework.kernel.machine.processes import Process
 from duework.testing import Harness
 from duework.worker.rounds import _verdicts
 from duework.worker.started import StartedJobs, forget, started
@@ -172,7 +172,7 @@ def test_a_machine_of_the_same_name_keeps_its_leases_until_they_end(
     harness.advance("30s")
 
     # A file is on this machine, which was restarted; a server may have any number of machines.
-    assert ran == [began if harness.app.engine.near else began + lease]
+    assert ran == [began if harness.app.wiring.engine.near else began + lease]
     assert job.refresh().state == "done"
 
 

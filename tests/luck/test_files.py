@@ -37,14 +37,14 @@ def made(path: Path) -> App:
 
 
 def enqueue(app: App, name: str = "ada") -> Job[Any]:
-    [job] = app.enqueue_jobs([greet_job(app, name)])
+    [job] = app.wiring.jobs.enqueue([greet_job(app, name)])
     return job
 
 
 def greet_job(app: App, name: str) -> Any:
     from duework.kernel.job import LaneName, NewJob
 
-    payload = app.registry.find("greet").arguments.encode((name,), {})
+    payload = app.wiring.registry.find("greet").arguments.encode((name,), {})
     return NewJob(LaneName("default", "greet"), payload, app.now())
 
 
@@ -289,7 +289,7 @@ def test_every_file_is_for_its_owner_only(tmp_path: Path) -> None:
         app = made(tmp_path / "work.db")
         with working(app):
             enqueue(app).wait("10s")
-            for _ in app.engine.database.backup(str(tmp_path / "copy.db")):
+            for _ in app.wiring.engine.database.backup(str(tmp_path / "copy.db")):
                 pass
             found = {path.name: mode(path) for path in tmp_path.iterdir()}
         app.close()
@@ -320,7 +320,7 @@ def test_neither_ballast_nor_backup_goes_through_a_link(tmp_path: Path) -> None:
     with working(app):
         enqueue(app).wait("10s")
     with pytest.raises(UsageError, match="there already"):
-        list(app.engine.database.backup(str(tmp_path / "copy.db")))
+        list(app.wiring.engine.database.backup(str(tmp_path / "copy.db")))
 
     assert victim.read_text() == "precious"
     app.close()
@@ -332,7 +332,7 @@ def test_a_backup_does_not_overwrite(tmp_path: Path) -> None:
     (tmp_path / "copy.db").write_text("yesterday's")
 
     with pytest.raises(UsageError, match="there already"):
-        list(app.engine.database.backup(str(tmp_path / "copy.db")))
+        list(app.wiring.engine.database.backup(str(tmp_path / "copy.db")))
 
     assert (tmp_path / "copy.db").read_text() == "yesterday's"
     app.close()
@@ -405,7 +405,7 @@ def test_a_worker_stops_within_a_second_when_the_file_is_gone(
 def test_what_is_committed_into_a_file_that_is_gone_is_not_acknowledged(tmp_path: Path) -> None:
     path = tmp_path / "work.db"
     app = made(path)
-    engine = app.engine
+    engine = app.wiring.engine
 
     def slow(tx: Any, items: list[Any]) -> Any:
         answers = engine.enqueue(tx, items)
@@ -593,7 +593,7 @@ def fill_up(app: App, disk: Disk) -> list[Job[Any]]:
     for _ in range(500):
         try:
             new = [greet_job(app, "x" * 3000)]
-            accepted += app.engine.writer.call(app.engine.enqueue, new, patience=0.5)
+            accepted += app.wiring.engine.writer.call(app.wiring.engine.enqueue, new, patience=0.5)
         except Unavailable:
             break
     else:

@@ -8,7 +8,7 @@ from tests.support.working import eventually, working
 
 
 def test_an_idle_worker_takes_over_a_lease_that_ended(app: App) -> None:
-    lease = App(app._url, lease="2s")  # noqa: SLF001 - the same database, a shorter lease
+    lease = App(app.wiring.bound.url, lease="2s")
 
     @lease.task
     async def greet() -> str:
@@ -30,7 +30,7 @@ def test_an_idle_worker_takes_over_a_lease_that_ended(app: App) -> None:
         )
         return items
 
-    lease.engine.writer.call(take, [None])
+    lease.wiring.engine.writer.call(take, [None])
     with working(lease):
         # At once when the lease ends; not one lease later, as after a pause of its own.
         eventually(lambda: job.refresh().state == "done", 4)

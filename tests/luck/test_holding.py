@@ -25,7 +25,7 @@ def define(app: App) -> Any:
 def held(app: App) -> Iterator[None]:
     """A write transaction on a connection of the user's own."""
     connection = app.connect()
-    if app.engine.database.kind == "sqlite":
+    if app.wiring.engine.database.kind == "sqlite":
         connection.execute("begin immediate")
         connection.execute("create table mine (x)")
     else:
@@ -109,7 +109,7 @@ def test_another_thread_waits_and_succeeds_when_the_block_ends(app: App) -> None
         waited = other.is_alive()
     other.join(10)
 
-    assert waited == (app.engine.database.kind == "sqlite")
+    assert waited == (app.wiring.engine.database.kind == "sqlite")
     assert len(answers) == 1
     assert len(app.jobs()) == 3
 
@@ -143,9 +143,9 @@ def test_a_prune_that_cannot_write_keeps_nobody_longer_than_their_patience(
     """It waits without end in a thread of its own; those behind it have a patience of their own."""
     greet = define(app)
     app.jobs()
-    writer = app.engine.writer
+    writer = app.wiring.engine.writer
     if kind == "postgres":
-        assert writer.call(app.engine.enqueue, [], patience=0.1) == []
+        assert writer.call(app.wiring.engine.enqueue, [], patience=0.1) == []
         return
     with held(app):
         endless = threading.Thread(
@@ -155,7 +155,7 @@ def test_a_prune_that_cannot_write_keeps_nobody_longer_than_their_patience(
         eventually(lambda: writer.parked)
         started = time.monotonic()
         with pytest.raises(Unavailable):
-            writer.call(app.engine.enqueue, [], patience=0.5)
+            writer.call(app.wiring.engine.enqueue, [], patience=0.5)
         took = time.monotonic() - started
     endless.join(10)
 

@@ -127,7 +127,7 @@ def test_a_commit_into_a_log_that_has_just_gone_is_not_acknowledged(
         return items
 
     with pytest.raises(Gone):
-        app.engine.writer.call(slow, [None])
+        app.wiring.engine.writer.call(slow, [None])
 
 
 @AWAY
@@ -176,7 +176,7 @@ def later(folder: Path) -> None:
 
 def test_a_failed_commit_is_not_looked_for_in_another_log(path: Path) -> None:
     first = App(f"sqlite:///{path}")
-    database = first.engine.database
+    database = first.wiring.engine.database
     assert isinstance(database, SqliteDatabase)
     tx = database.begin()
     tx.write("insert into duework_meta (name, value) values ('a', 'b')")
@@ -243,7 +243,7 @@ def test_closing_leaves_alone_what_others_wrote_after_the_log_was_removed(
     define(app).enqueue("ada")
     other = App(f"sqlite:///{path}")
     other.jobs()
-    database = other.engine.database
+    database = other.wiring.engine.database
     assert isinstance(database, SqliteDatabase)
     database._write_connection().pragma("wal_checkpoint")  # noqa: SLF001 - so that there are tables without the log
     other.close()

@@ -128,7 +128,9 @@ def test_a_statement_that_an_administrator_cancels_is_run_again(
         return items
 
     answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(app.engine.writer.call(slow, [7])))
+    thread = threading.Thread(
+        target=lambda: answers.append(app.wiring.engine.writer.call(slow, [7]))
+    )
     thread.start()
     eventually(lambda: _cancel(admin, name))
     thread.join(10)

@@ -52,7 +52,7 @@ def test_jobs_of_an_unknown_task_stay_open_and_are_visible(harness: Harness) -> 
 
     stranger = elsewhere.enqueue()
     known.enqueue("ada")
-    del app.registry._tasks["elsewhere"]  # noqa: SLF001 - another process knows it
+    del app.wiring.registry._tasks["elsewhere"]  # noqa: SLF001 - another process knows it
 
     harness.drain()
     harness.advance("1h")
@@ -81,7 +81,7 @@ def test_an_unknown_task_is_told_though_another_is_due_and_full(harness: Harness
         return UnknownTask("elsewhere") in facts
 
     narrow.enqueue_many([() for _ in range(3)])
-    del app.registry._tasks["elsewhere"]  # noqa: SLF001 - another process knows it
+    del app.wiring.registry._tasks["elsewhere"]  # noqa: SLF001 - another process knows it
     told: list[bool] = []
 
     @narrow.settled
@@ -101,9 +101,9 @@ def test_a_worker_that_knows_the_task_runs_it_later(harness: Harness) -> None:
         return "here"
 
     job = late.enqueue()
-    definition = app.registry._tasks.pop("late")  # noqa: SLF001
+    definition = app.wiring.registry._tasks.pop("late")  # noqa: SLF001
     harness.drain()
-    app.registry.add(definition)
+    app.wiring.registry.add(definition)
     harness.crash_worker()
 
     harness.drain()
@@ -312,7 +312,7 @@ def texts(canary: Path, kind: str) -> Iterator[str]:
 
 def columns(app: App) -> list[tuple[str, str]]:
     """Every text column of every table of the kernel."""
-    if app.engine.database.kind == "sqlite":
+    if app.wiring.engine.database.kind == "sqlite":
         sql = """select s.name as t, c.name as c from sqlite_schema s, pragma_table_info(s.name) c
                  where s.type = 'table' and s.name like 'duework%' and lower(c.type) = 'text'"""
     else:

@@ -418,7 +418,7 @@ def test_a_signal_that_raises_inside_an_enqueue_costs_nobody_else_anything(
             cut_short += 1
             alarm_after(0)
     note.enqueue(400)
-    stored = [row.number for row in app.read(NUMBERS[app.engine.database.kind])]
+    stored = [row.number for row in app.read(NUMBERS[app.wiring.engine.database.kind])]
     app.close()
 
     assert cut_short > 40, "else nothing was shown"

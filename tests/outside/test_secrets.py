@@ -206,7 +206,7 @@ def test_nothing_of_ours_shows_a_key_or_a_value(beside: App, tmp_path: Path) -> 
     from duework.outside.secrets import NewSecret
 
     beside.secrets.seal("pat:7", TOKEN)
-    ring = keys.key_ring(beside._url, None)  # noqa: SLF001 - where the database is
+    ring = keys.key_ring(beside.wiring.bound.url, None)
     assert ring is not None
     text = f"{NewSecret('a', TOKEN)!r} {beside.secrets!r} {ring!r} {ring.first!r}"
 

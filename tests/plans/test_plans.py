@@ -25,6 +25,9 @@ from duework.health.needs import NEEDS
 from duework.health.why import WHY
 from duework.kernel.batches.counters import BATCHES
 from duework.kernel.lanes import JOBS
+from duework.kernel.moves import MOVES
+from duework.kernel.operate import OPERATE
+from duework.kernel.pruning import PRUNING
 from duework.shapes.schedules.verbs import SCHEDULES
 from tests.plans.crowd import analyse, numbers, pages_of, roomy, steps_of
 from tests.support.kernel import ME, START, Kernel
@@ -48,7 +51,8 @@ FILL = """
     from {numbers}"""
 
 # The kernel's statements, those of shapes, and those that look.
-ALL: dict[str, Statement] = {**vars(JOBS), **vars(SCHEDULES), **vars(WHY), **vars(NEEDS)}
+ALL: dict[str, Statement] = {**vars(JOBS), **vars(OPERATE), **vars(PRUNING), **vars(MOVES)}
+ALL |= {**vars(SCHEDULES), **vars(WHY), **vars(NEEDS)}
 LEASE = {"id": 7, "fence": 1, "worker": ME}
 ONE: dict[str, dict[str, Any]] = {
     "claim": {
@@ -87,7 +91,6 @@ ONE: dict[str, dict[str, Any]] = {
     "waiting_by_key": {"task": "known", "key": "k"},
     "of_lane": {"lane": KNOWN, "wanted": 1000},
     "count_failed": {"bound": 1000},
-    "count_kept": {"bound": 1000},
     "summary": {"now": START, "bound": 1000},
     "search": {
         "own": 0,
@@ -152,7 +155,7 @@ WALKS_LEASES = {
     "batch.running",
 }
 # These stop at a bound, in the order of their index.
-WALKS_IN_ORDER = {"count_failed": "duework_job_failed", "count_kept": "duework_job_kept"}
+WALKS_IN_ORDER = {"count_failed": "duework_job_failed"}
 WALKS_IN_ORDER |= {"failed": "duework_job_failed"}
 WALKS_IN_ORDER |= {"search_failed": "duework_job_failed", "over_next": "duework_job_kept"}
 # Read also on connections whose plans are not pinned.
@@ -163,7 +166,6 @@ READ = [
     "to_cancel",
     "summary",
     "count_failed",
-    "count_kept",
     "search",
 ]
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
@@ -271,7 +273,7 @@ def test_no_statement_walks_through_the_table_with_statistics(crowded: Kernel) -
 def test_sqlite_plans_each_statement_once(tmp_path: Path) -> None:
     again: list[int] = []
     with closing(App(f"sqlite:///{tmp_path / 'work.db'}")) as app:
-        tx: Any = app.engine.database.begin()
+        tx: Any = app.wiring.engine.database.begin()
         tx.connection.trace_v2(
             apsw.SQLITE_TRACE_PROFILE,
             lambda event: again.append(event["stmt_status"]["SQLITE_STMTSTATUS_REPREPARE"]),
@@ -284,7 +286,7 @@ def test_sqlite_plans_each_statement_once(tmp_path: Path) -> None:
                 tx.query(each, values)
             found[name] = again.copy()
             again.clear()
-        app.engine.database.rollback()
+        app.wiring.engine.database.rollback()
 
     assert {name: counts for name, counts in found.items() if any(counts)} == {}
 

@@ -11,6 +11,8 @@ import pytest
 
 from duework import App, Conflict
 from duework.health.verify import verify
+from duework.shapes.chains.tasks import ChainVerbs
+from tests.support.checks import EVERY
 from tests.support.processes import Bench, until
 
 pytestmark = pytest.mark.slow
@@ -39,8 +41,8 @@ def test_of_many_starts_of_one_key_at_once_one_starts_a_chain(desk: Bench) -> No
     def start(number: int) -> tuple[int, bool]:
         # As other processes would: by a writer of their own.
         app = apps[number % 4]
-        new = starting._new_chain((2,), {}, app.now())  # noqa: SLF001 - of another App
-        made = app.engine.writer.call(app._chains.start_all, [new])[0]  # noqa: SLF001
+        new = starting.as_chain((2,), {}, app.now())
+        made = app.wiring.engine.writer.call(app.wiring.find(ChainVerbs).chains.start_all, [new])[0]
         return made.id, made.existed
 
     with ThreadPoolExecutor(8) as pool:
@@ -84,5 +86,5 @@ def test_cancels_and_resumes_at_any_moment_leave_no_gap_and_no_page_twice(desk: 
     assert [(c.state, c.counts) for c in ended] == [("done", {"items": 40})] * 3, ended
     notes = Counter(row.note for row in desk.effects())
     assert notes == Counter({f"{c.id}:{n}": 1 for c in chains for n in range(1, 41)})
-    with desk.app.engine.database.reading() as tx:
-        assert [each for each in verify(tx) if each.violations] == []
+    with desk.app.wiring.engine.database.reading() as tx:
+        assert [each for each in verify(tx, EVERY) if each.violations] == []

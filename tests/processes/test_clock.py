@@ -15,8 +15,8 @@ import pytest
 from duework import App, Run
 from duework.clock import SystemClock
 from duework.db.urls import open_database
-from duework.kernel import clock_watch
 from duework.kernel.facts import ClockStepped, Fact, LeaseRecovered, LeaseWasLost
+from duework.kernel.machine import clock_watch
 from duework.worker.isolation import parent as isolate
 from tests.support.clocks import clock_of
 from tests.support.working import eventually
@@ -107,13 +107,13 @@ def test_a_machine_that_was_stopped_starts_what_is_due_and_leases_by_the_right_t
     elsewhere = other.task(leased)
 
     async def main() -> None:
-        ask = stopped.engine.database.now
+        ask = stopped.wiring.engine.database.now
 
         def slowly() -> int | None:
             sleep(0.5)
             return ask()
 
-        stopped.engine.database.now = slowly  # type: ignore[method-assign]
+        stopped.wiring.engine.database.now = slowly  # type: ignore[method-assign]
         async with stopped.running():
             clock.stopped = HOUR
             now = SystemClock().now()
@@ -155,7 +155,7 @@ def test_a_worker_follows_a_server_from_which_its_clock_has_drifted(
 
     async def main() -> None:
         async with app.running():
-            if app.engine.database.kind == "postgres":
+            if app.wiring.engine.database.kind == "postgres":
                 clock.follow(clock.now() + 1500, clock.boot())
             await nothing.aenqueue()
             right = SystemClock().now
@@ -174,7 +174,7 @@ def test_the_first_job_of_a_host_whose_clock_is_wrong_is_due_by_the_time_of_the_
 
     job = nothing.enqueue()
 
-    server = app.engine.database.now()
+    server = app.wiring.engine.database.now()
     right = SystemClock().now() + HOUR if server is None else server
     assert abs(job.at - right) < 5000
 

@@ -257,7 +257,7 @@ def test_chains_messages_and_schedules_leave_the_process_with_its_result(shared:
     assert app.chains(key="grace")[0].counts == {"items": 2}
     [message] = until(lambda: tasks.silent.messages("sent"))
     assert (message.key, message.message) == ("grace", "from grace")
-    schedule = app.find_schedule("grace")
+    schedule = app.get_schedule("grace")
     assert (schedule.task, schedule.kind, schedule.rule) == ("quick", "every", "3600000")
     assert failed.state == "failed"
     assert app.chains(key="nothing") == []

@@ -36,11 +36,11 @@ def test_a_process_of_its_own_can_tell_its_quota(shared: Shared) -> None:
     bench, _ = shared
 
     bench.tasks.isolated_call.enqueue("spent").wait("20s")
-    until(lambda: bench.app.pace("grant").used == 0)
+    until(lambda: bench.app.get_pace("grant").used == 0)
     bench.tasks.isolated_call.enqueue("saw").wait("20s")
-    until(lambda: bench.app.pace("grant").used >= 40)
-    assert bench.app.pace("grant").limit == 1000
+    until(lambda: bench.app.get_pace("grant").used >= 40)
+    assert bench.app.get_pace("grant").limit == 1000
     job = bench.tasks.isolated_call.enqueue("throttled")
-    until(lambda: bench.app.pace("grant").blocked_until is not None)
+    until(lambda: bench.app.get_pace("grant").blocked_until is not None)
 
     assert job.refresh().phase == "waiting"

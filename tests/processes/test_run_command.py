@@ -116,7 +116,7 @@ def shop(url: str) -> Iterator[App]:
 def enqueue(app: App, task: str, *args: Any) -> Any:
     from duework.task import Task
 
-    made: Task[..., Any, Any] = Task(app.registry.find(task), app)
+    made: Task[..., Any, Any] = Task(app.wiring.registry.find(task), app)
     return made.enqueue(*args)
 
 

@@ -47,8 +47,8 @@ def test_a_message_killed_inside_its_submit_is_taken_once_and_unsure_without_a_m
         first.kill()
         there.release()
         desk.start(**LONG)
-        until(lambda: all(boxes[0].message(row.id).settled for row in rows))
+        until(lambda: all(boxes[0].get_message(row.id).settled for row in rows))
 
     assert sorted(there.delivered) == ["forgetful", "mindful"]
     assert [there.requests.count(row.key) for row in rows] == [2, 1]
-    assert [boxes[0].message(row.id).state for row in rows] == ["sent", "unsure"]
+    assert [boxes[0].get_message(row.id).state for row in rows] == ["sent", "unsure"]

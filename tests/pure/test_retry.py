@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from duework import Exponential, UsageError
 from duework.durations import milliseconds
-from duework.kernel.retry import delays
+from duework.kernel.failures.retry import delays
 
 seconds = st.integers(0, 100_000)
 chances = st.floats(0, 1, exclude_max=True)

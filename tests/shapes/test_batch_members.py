@@ -34,7 +34,7 @@ def check(harness: Harness, seen: list[Any]) -> Any:
 def report(harness: Harness, seen: list[Any]) -> Any:
     @harness.app.task
     async def report(batch: int) -> None:
-        seen.append(f"report of {harness.app.batch_of(batch).total}")
+        seen.append(f"report of {harness.app.get_batch(batch).total}")
 
     return report
 
@@ -99,7 +99,7 @@ def test_a_transaction_and_a_run_take_the_same_options(
     nightly.enqueue()
     harness.drain()
 
-    assert harness.app.batch_of(made.id).total == 2
+    assert harness.app.get_batch(made.id).total == 2
     assert sorted(seen) == [1, 2, 3]
     healthy(harness)
 
@@ -150,7 +150,7 @@ def test_members_are_added_by_the_options_of_their_batch_and_counted(
     batch = harness.app.batch(using, [1, 2], member_key="{user}", once="2d", then=report)
     harness.advance("10s")
 
-    again = harness.app.batch_of(batch.id)
+    again = harness.app.get_batch(batch.id)
     assert again.add([2, (3, DAY), 4]) == 2
 
     assert batch.progress() == Progress(4, 0, 0, 0, 0, 4, 0)
@@ -170,7 +170,7 @@ def test_a_member_may_add_to_its_own_batch_and_the_follow_up_waits_for_that(
         seen.append(page)
         assert run.job.batch is not None
         if page < 4:
-            found = await harness.app.abatch_of(run.job.batch)
+            found = await harness.app.aget_batch(run.job.batch)
             await found.aadd([page * 2, page * 2 + 1])
 
     batch = harness.app.batch(crawl, [1], then=report, member_key="{page}", once="forever")
@@ -203,7 +203,7 @@ def test_a_batch_that_ends_between_the_look_and_the_write_takes_no_more_members(
     harness: Harness, check: Any, seen: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = harness.app.batch(check, [1])
-    engine = harness.app.engine
+    engine = harness.app.wiring.engine
     write = engine.writer.call
 
     def late(verb: Any, items: Any, **more: Any) -> Any:

@@ -29,7 +29,7 @@ def h(harness: Harness, seen: list[Any]) -> Harness:
 
     @harness.app.task
     async def report(batch: int) -> None:
-        seen.append(f"report {harness.app.batch_of(batch).name}")
+        seen.append(f"report {harness.app.get_batch(batch).name}")
 
     harness.check, harness.report = check, report  # type: ignore[attr-defined]
     return harness
@@ -68,7 +68,7 @@ def test_progress_tells_what_became_of_the_members(h: Harness, seen: list[Any]) 
     async def look(run: Run, number: int) -> None:
         assert run.job.batch is not None
         if number == 1:
-            looked.append(await h.app.batch_of(run.job.batch).aprogress())
+            looked.append(await h.app.get_batch(run.job.batch).aprogress())
 
     batch = h.app.batch(look, range(8))
     assert batch.progress() == Progress(8, 0, 0, 0, 0, 8, 0)
@@ -178,7 +178,7 @@ def test_what_a_batch_cannot_be_is_said(h: Harness) -> None:
     with pytest.raises(UsageError, match="key"):
         make(h, [1], key="")
     with pytest.raises(NotFound, match="no batch 7"):
-        h.app.batch_of(7)
+        h.app.get_batch(7)
 
     assert h.app.batches() == []
 
@@ -288,7 +288,7 @@ def test_a_batch_can_be_made_in_a_transaction_or_not_at_all(h: Harness, seen: li
         made = tx.batch(check, [1, 2], name="in tx", then=report)
     h.drain()
 
-    assert h.app.batch_of(made.id).done == 2
+    assert h.app.get_batch(made.id).done == 2
     assert seen[-1] == "report in tx"
 
 
@@ -330,7 +330,7 @@ def test_async_code_has_the_same_verbs(h: Harness) -> None:
         found += [await batch.acancel(), len(await batch.ajobs()), await batch.athen_job()]
         ended = await batch.await_(timeout="1s")
         listed = await h.app.abatches()
-        return [*found, ended.cancelled, listed[0].id == (await h.app.abatch_of(batch.id)).id]
+        return [*found, ended.cancelled, listed[0].id == (await h.app.aget_batch(batch.id)).id]
 
     assert asyncio.run(program()) == [2, 1, 1, 1, 2, None, 1, True]
 
@@ -351,10 +351,10 @@ def test_a_batch_is_kept_for_its_time_and_as_long_as_its_members(h: Harness) -> 
     for_ever = make(h, [1], keep="forever")
     h.drain()
     h.advance("6d")
-    prune_round(h.app.engine, 10)
+    prune_round(h.app.wiring.engine, 10)
     assert short.progress().percent == 100
     h.advance("3d")
-    prune_round(h.app.engine, 10)
+    prune_round(h.app.wiring.engine, 10)
 
     with pytest.raises(NotFound, match="not kept any more"):
         short.progress()

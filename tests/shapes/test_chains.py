@@ -34,6 +34,7 @@ from duework.kernel.pruning import PRUNE_TASK
 from duework.kernel.settle import lock_jobs
 from duework.shapes.chains.handle import Expected
 from duework.testing import Harness
+from tests.support.checks import EVERY
 
 TABLE = "create table activity (id bigint primary key, page bigint, athlete bigint)"
 WRITE = "insert into activity (id, page, athlete) values (:id, :page, :athlete)"
@@ -44,8 +45,8 @@ def h(harness: Harness) -> Any:
     with harness.app.transaction() as tx:
         tx.write(TABLE)
     yield harness
-    with harness.app.engine.database.reading() as tx:
-        broken = [each for each in verify(tx) if each.violations]
+    with harness.app.wiring.engine.database.reading() as tx:
+        broken = [each for each in verify(tx, EVERY) if each.violations]
     assert broken == []
 
 
@@ -726,7 +727,7 @@ def test_a_process_that_does_not_know_the_task_can_cancel_and_resume(
     source = Source(h.app)
     sync = source.chain.start(7)
     other = App(emptied)
-    other._clock = h.clock  # noqa: SLF001 - the same time for both
+    other.wiring.bound.clock = h.clock
 
     there = other.get_chain(sync.id)
     there.cancel("from outside")
@@ -756,7 +757,7 @@ def test_a_cancel_that_waited_for_a_page_to_settle_stops_the_next_one(h: Harness
         time.sleep(0.3)
         said = '{"type":"next","cursor":10,"counts":{"fetched":10},"quota":{}}'
         tx.write("update duework_job set state = 'done', settled = 1 where id = :id", id=first)
-        h.app._react(inside, row, Ending(row.id, 0, 0, "done", result=said))  # noqa: SLF001
+        h.app.wiring.react(inside, row, Ending(row.id, 0, 0, "done", result=said))
     cancelling.join()
     h.drain()
 
@@ -898,7 +899,7 @@ def test_finished_chains_are_deleted_after_their_retention_and_failed_ones_kept(
     h.advance("8d")
     active = source.chain.start(4)
 
-    h.app.registry.find(PRUNE_TASK).function()
+    h.app.wiring.registry.find(PRUNE_TASK).function()
 
     assert [chain.id for chain in h.app.chains()] == [active.id, failed.id]
     assert done.pages() == []
@@ -1012,7 +1013,7 @@ def test_mistakes_in_the_declaration_are_refused(h: Harness) -> None:
             chain(**wrong)(good)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="`Page`"):
         chain()(no_page)  # type: ignore[arg-type]
-    assert "good" not in h.app.registry.names()
+    assert "good" not in h.app.wiring.registry.names()
 
 
 def test_mistakes_in_a_start_are_refused_and_write_nothing(h: Harness) -> None:

@@ -711,7 +711,7 @@ def test_channels_are_deleted_with_their_delivery_and_not_before(
     reminder = declare(harness, ledger)
     jobs = [reminder.enqueue(user) for user in range(3)]
     harness.drain()
-    prune = harness.app.registry.find(PRUNE_TASK).function
+    prune = harness.app.wiring.registry.find(PRUNE_TASK).function
 
     def left() -> int:
         return int(harness.app.read("select count(*) as n from duework_delivery")[0].n)
@@ -763,7 +763,7 @@ def test_of_two_channels_that_settle_at_the_same_time_the_second_wakes_the_deliv
     harness: Harness, ledger: Ledger
 ) -> None:
     _, job, children = waiting(harness, ledger)
-    engine = harness.app.engine
+    engine = harness.app.wiring.engine
 
     def end(channel: str) -> None:
         with engine.database.transaction() as tx:
@@ -786,7 +786,7 @@ def test_a_send_begins_only_under_the_fence_of_the_present_lease(
     harness: Harness, ledger: Ledger
 ) -> None:
     reminder, job, children = waiting(harness, ledger)
-    senders = Senders({}, lambda: harness.app.engine)
+    senders = Senders({}, lambda: harness.app.wiring.engine)
     with harness.app.transaction() as tx:
         tx.write(
             "update duework_job set worker = 1, fence = 5 where id = :id", id=children["email"]
@@ -795,7 +795,7 @@ def test_a_send_begins_only_under_the_fence_of_the_present_lease(
 
     def begin(fence: int) -> SendAnswer:
         starts = [SendStart(place, fence, resend=False)]
-        return harness.app.engine.writer.call(senders.start, starts)[0]
+        return harness.app.wiring.engine.writer.call(senders.start, starts)[0]
 
     assert begin(4).refused == "lost"
     assert {each.send_started for each in reminder.channels(job)} == {None}

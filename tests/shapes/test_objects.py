@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
@@ -31,11 +32,13 @@ from duework import (
 )
 from duework.clock import pause
 from duework.db.writer.writer import Writer
+from duework.kernel.surroundings.buffer import Buffer
 from duework.shapes.objects import cell as object_cell
 from duework.shapes.objects import host as object_host
 from duework.shapes.objects import leases as object_leases
 from duework.shapes.objects import store as object_store
 from duework.shapes.objects.cell import PendingCall
+from duework.shapes.objects.handle import Objects
 from duework.testing import Harness, WorkerCrashed, doomed
 from tests.support.clocks import clock_of
 from tests.support.docs import environment
@@ -91,7 +94,7 @@ def _fresh() -> Iterator[None]:
 @pytest.fixture
 def other(url: str, app: App) -> Iterator[App]:
     """Another App on the same database, which shares nothing with the first but that."""
-    app.engine  # noqa: B018 - migrates
+    app.wiring.engine  # noqa: B018 - migrates
     made = App(url)
     yield made
     made.close()
@@ -190,7 +193,7 @@ def test_only_pages_that_changed_are_written(app: App, monkeypatch: pytest.Monke
     assert 1 <= len(written) <= 3
     ledger.note(7).result()
     ledger.total().result()
-    assert app.admin.verify()[-4].violations == 0
+    assert app.admin.verify()[-5].violations == 0
 
 
 def test_a_query_costs_little_inside_a_method(app: App) -> None:
@@ -337,7 +340,7 @@ class Count(DurableObject):
 
 
 def test_two_real_processes_lose_no_call_on_one_key(url: str, app: App) -> None:
-    app.engine  # noqa: B018 - migrates
+    app.wiring.engine  # noqa: B018 - migrates
     command = [sys.executable, "-c", PROGRAM, url]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "env": environment()}
     both = [subprocess.Popen(command, **pipes) for _ in range(2)]  # type: ignore[call-overload]
@@ -380,7 +383,7 @@ def test_a_failed_commit_drops_the_copy(harness: Harness) -> None:
     ba = harness.app.object(Flight, "BA117")
     ba.assign("1", "a").result()
 
-    with doomed(harness.app.engine, 3), pytest.raises(WorkerCrashed):
+    with doomed(harness.app.wiring.engine, 3), pytest.raises(WorkerCrashed):
         ba.assign("2", "b").result()
 
     assert ba.seats().result() == ["1"]
@@ -463,17 +466,17 @@ def test_an_object_gets_smaller_and_larger(app: App) -> None:
         ledger.shrink().result()
 
     assert App.object(app, Ledger, "x").total().result() == 1
-    assert [finding.violations for finding in app.admin.verify()[-4:]] == [0] * 4
+    assert [finding.violations for finding in app.admin.verify()[-5:]] == [0] * 5
 
 
 def test_memory_is_bounded_by_bytes(harness: Harness) -> None:
     app = harness.app
-    app.object_cache_bytes = 1_000_000
+    app.limits = replace(app.limits, object_cache_bytes=1_000_000)
     for n in range(30):
         app.object(Flight, f"{n}").assign("1", "a").result()
         app.object(Flight, f"{n}").seats().result()
 
-    cache = app._object_host.cache  # noqa: SLF001 - what is to be bounded
+    cache = app.wiring.find(Objects).host.cache
 
     assert 0 < len(cache) < 10
     assert cache.bytes + cache.shelf_bytes <= 1_000_000
@@ -482,12 +485,12 @@ def test_memory_is_bounded_by_bytes(harness: Harness) -> None:
 
 def test_a_walk_over_many_objects_closes_none_that_is_used_often(harness: Harness) -> None:
     app = harness.app
-    app.object_cache_bytes = 1_000_000
+    app.limits = replace(app.limits, object_cache_bytes=1_000_000)
     often = [app.object(Flight, f"often {n}") for n in range(2)]
     for each in often:
         each.assign("1", "a").result()
         each.seats().result()
-    host = app._object_host  # noqa: SLF001 - which connections are open
+    host = app.wiring.find(Objects).host
     before = len(host.cache)
 
     for n in range(30):
@@ -501,10 +504,10 @@ def test_a_walk_over_many_objects_closes_none_that_is_used_often(harness: Harnes
 def test_an_object_that_is_closed_answers_nobody_who_kept_it(harness: Harness) -> None:
     app = harness.app
     kept: list[Flight] = []
-    kind = app.know_object(Flight)
+    kind = app.wiring.find(Objects).know(Flight)
     app.object(Flight, "x").assign("1", "a").result()
-    app.forget_objects()
-    host = app._object_host  # noqa: SLF001
+    app.wiring.find(Objects).forget()
+    host = app.wiring.find(Objects).host
     host.run(kind, "x", PendingCall(kept.append, (), {}, None))
 
     def meddle(self: Flight) -> None:
@@ -517,7 +520,7 @@ def test_an_object_that_is_closed_answers_nobody_who_kept_it(harness: Harness) -
 
 def test_a_connection_that_served_another_object_remembers_nothing_of_it(harness: Harness) -> None:
     app = harness.app
-    app.object_cache_bytes = 0
+    app.limits = replace(app.limits, object_cache_bytes=0)
     first, second = app.object(Odd, "1"), app.object(Odd, "2")
     first.do("create table x (a)").result()
     first.do("create table y (a)").result()
@@ -737,7 +740,7 @@ def test_an_alarm_needs_a_method(harness: Harness) -> None:
 def test_a_worker_knows_classes_that_it_has_not_used(url: str, app: App) -> None:
     class Sleeper(DurableObject):
         # Not that of the other database, which may still be in memory.
-        kind = f"Sleeper-{app.engine.database.kind}"
+        kind = f"Sleeper-{app.wiring.engine.database.kind}"
 
         def arm(self) -> None:
             self.sql("create table if not exists woke (id)")
@@ -910,7 +913,7 @@ def _let_go(app: App, waiting: threading.Thread) -> None:
 
 def test_whoever_waits_for_another_process_only_reads(app: App, crawl: type[Crawl]) -> None:
     _held_elsewhere(app, 60_000)
-    leases, takes = app._leases, 0  # noqa: SLF001 - what is to be counted
+    leases, takes = app.wiring.find(Objects).leases, 0
     take = leases._take  # noqa: SLF001
 
     def counted(tx: Any, claims: Any) -> Any:
@@ -1073,7 +1076,7 @@ def test_a_call_that_is_cancelled_while_it_takes_its_lease_leaves_none(
         return items
 
     async def cancelled() -> None:
-        writer = app.engine.writer
+        writer = app.wiring.engine.writer
         busy = asyncio.create_task(writer.acall(slow, [None]))  # type: ignore[arg-type]
         await asyncio.sleep(0)
         call = asyncio.ensure_future(app.object(crawl, "x").visit())
@@ -1163,7 +1166,7 @@ def test_a_thread_of_leases_ends_when_nobody_waits_for_an_object_any_more(
 
 def test_a_long_async_method_keeps_its_lease(url: str, crawl: type[Crawl]) -> None:
     one, two = App(url, lease="2s"), App(url, lease="2s")
-    one.engine  # noqa: B018 - migrates
+    one.wiring.engine  # noqa: B018 - migrates
     crawl.pause = 3
     try:
         thread = threading.Thread(target=one.object(crawl, "x").visit().result)
@@ -1214,9 +1217,9 @@ def test_an_alarm_that_another_process_runs_again_writes_nothing_more(app: App, 
     [job] = [row.alarm for row in app.read("select alarm from duework_object")]
 
     def attempt(who: App, fence: int) -> asyncio.Task[Any]:
-        run = SimpleNamespace(job=SimpleNamespace(id=job, fence=fence), _add=lambda _: None)
-        who.know_object(Bell)
-        task = who.registry.get("Bell.alarm")
+        run = SimpleNamespace(job=SimpleNamespace(id=job, fence=fence), _buffer=Buffer())
+        who.durable(Bell)
+        task = who.wiring.registry.get("Bell.alarm")
         assert task is not None
         return asyncio.create_task(task.function(run, "x"))
 
@@ -1280,7 +1283,7 @@ def test_an_ordinary_file_is_imported_whatever_its_pages(
     connection.close()
 
     assert ba.seats().result() == ["7"]
-    assert harness.app.admin.verify()[-4].violations == 0
+    assert harness.app.admin.verify()[-5].violations == 0
 
 
 def test_a_file_that_is_no_database_is_refused(harness: Harness, tmp_path: Path) -> None:
@@ -1369,7 +1372,7 @@ def test_verify_finds_what_is_wrong_with_objects(
 
 def test_a_damaged_object_says_so_and_others_go_on(harness: Harness) -> None:
     app = harness.app
-    app.object_cache_bytes = 0
+    app.limits = replace(app.limits, object_cache_bytes=0)
     for key in ("bad", "good"):
         app.object(Flight, key).assign("1", "a").result()
     with app.transaction() as tx:
@@ -1411,7 +1414,7 @@ def test_a_slow_method_does_not_hold_up_other_objects(harness: Harness) -> None:
 def test_a_call_after_the_end_is_told_so(app: App) -> None:
     ba, new = app.object(Flight, "BA117"), app.object(Flight, "BA118")
     ba.assign("1", "a").result()
-    host = app._object_host  # noqa: SLF001 - as a call that came just before
+    host = app.wiring.find(Objects).host
     app.close()
 
     for handle in (ba, new):
@@ -1419,7 +1422,7 @@ def test_a_call_after_the_end_is_told_so(app: App) -> None:
             handle.seats().result()
     late = PendingCall(Flight.seats, (), {}, None)
     with pytest.raises(UsageError, match="closed"):
-        host.run(app.know_object(Flight), "BA119", late)
+        host.run(app.wiring.find(Objects).know(Flight), "BA119", late)
 
 
 async def _awaited(call: Any) -> Any:

@@ -72,7 +72,7 @@ ADA = Message("ada", "hi")
 
 
 def states(h: Harness, mail: Any, *rows: Any) -> list[str]:
-    return [mail.message(row.id).state for row in rows]
+    return [mail.get_message(row.id).state for row in rows]
 
 
 def test_a_message_is_submitted_then_polled_until_it_is_sent(harness: Harness) -> None:
@@ -88,13 +88,13 @@ def test_a_message_is_submitted_then_polled_until_it_is_sent(harness: Harness) -
         f"email:{row.id}",
     )
     harness.drain()
-    assert (mail.message(row.id).state, mail.message(row.id).handle) == ("sending", "op-1")
+    assert (mail.get_message(row.id).state, mail.get_message(row.id).handle) == ("sending", "op-1")
     assert there.polls == []
     harness.advance("20s")
     assert len(there.polls) == 2
     harness.advance("60s")
 
-    sent = mail.message(row.id)
+    sent = mail.get_message(row.id)
     assert (sent.state, sent.submits, sent.error) == ("sent", 1, None)
     assert (sent.accepted, sent.settled) == (row.created, row.created + 80_000)
     assert there.submits == [("ada", row.key)]
@@ -123,8 +123,8 @@ def test_the_other_side_may_say_at_once_that_it_was_sent_or_never_will_be(
     rows = [box.enqueue(ADA) for box in (good, bad, worse)]
     harness.advance("10s")
 
-    assert [good.message(row.id).state for row in rows] == ["sent", "failed", "failed"]
-    assert [good.message(row.id).error for row in rows] == [
+    assert [good.get_message(row.id).state for row in rows] == ["sent", "failed", "failed"]
+    assert [good.get_message(row.id).error for row in rows] == [
         None,
         "no such mailbox",
         "delivery failed",
@@ -143,7 +143,7 @@ def test_plain_functions_work_as_well(harness: Harness) -> None:
     row = mail.enqueue("hi")
     harness.advance("10s")
 
-    assert mail.message(row.id).state == "sent"
+    assert mail.get_message(row.id).state == "sent"
 
 
 # --- errors
@@ -159,12 +159,12 @@ def test_an_error_drops_nothing_and_a_bad_message_does_not_hold_up_the_others(
     first, second = mail.enqueue_many([Message("first"), Message("second")])
     harness.drain()
 
-    waiting = mail.message(first.id)
+    waiting = mail.get_message(first.id)
     assert (waiting.state, waiting.unsure_since) == ("queued", None)
     assert (waiting.error or "").startswith("ValueError: busy")
-    assert mail.message(second.id).state == "sent"
+    assert mail.get_message(second.id).state == "sent"
     harness.advance("10s")
-    assert mail.message(first.id).state == "sent"
+    assert mail.get_message(first.id).state == "sent"
 
 
 def test_a_message_that_stays_bad_fails_with_its_error_after_its_retries(
@@ -176,7 +176,7 @@ def test_a_message_that_stays_bad_fails_with_its_error_after_its_retries(
 
     harness.advance("1h")
 
-    failed = mail.message(row.id)
+    failed = mail.get_message(row.id)
     assert (failed.state, failed.submits) == ("failed", 4)
     assert (failed.error or "").startswith("ValueError: 400")
     assert harness.app.jobs() == []
@@ -190,8 +190,8 @@ def test_a_permanent_error_fails_a_message_at_once(harness: Harness, error: Exce
 
     harness.advance("1h")
 
-    assert (mail.message(row.id).state, len(there.submits)) == ("failed", 1)
-    assert "bad address" in (mail.message(row.id).error or "")
+    assert (mail.get_message(row.id).state, len(there.submits)) == ("failed", 1)
+    assert "bad address" in (mail.get_message(row.id).error or "")
 
 
 def test_one_bad_poll_stops_nothing(harness: Harness) -> None:
@@ -200,7 +200,7 @@ def test_one_bad_poll_stops_nothing(harness: Harness) -> None:
     rows = mail.enqueue_many([Message("a"), Message("b"), Message("c")])
 
     harness.advance("10s")
-    noted = {row.state: row for row in map(mail.message, [row.id for row in rows])}
+    noted = {row.state: row for row in map(mail.get_message, [row.id for row in rows])}
     assert "poll returns" in (noted["sending"].error or "")
     assert noted["sending"].errors == 1
     harness.advance("1m")
@@ -229,8 +229,8 @@ def test_a_message_that_runs_for_ever_is_unsure_in_the_end(harness: Harness) -> 
 
     harness.advance("7h")
 
-    assert mail.message(row.id).state == "unsure"
-    assert "in 6h" in (mail.message(row.id).error or "")
+    assert mail.get_message(row.id).state == "unsure"
+    assert "in 6h" in (mail.get_message(row.id).error or "")
     assert harness.app.jobs() == []
 
 
@@ -246,7 +246,7 @@ def test_polls_that_all_run_into_their_timeout_end_by_age(harness: Harness) -> N
 
     harness.advance("2m")
 
-    assert mail.message(row.id).state == "unsure"
+    assert mail.get_message(row.id).state == "unsure"
     assert len(there.polls) == 3
 
 
@@ -264,7 +264,7 @@ def test_being_told_to_slow_down_slows_the_whole_outbox_and_no_other(harness: Ha
     harness.advance("1s")
 
     assert states(harness, mail, first, second) == ["sent", "sent"]
-    assert mail.message(first.id).submits == 2
+    assert mail.get_message(first.id).submits == 2
 
 
 def test_a_throttled_poll_slows_submits_too(harness: Harness) -> None:
@@ -279,7 +279,7 @@ def test_a_throttled_poll_slows_submits_too(harness: Harness) -> None:
     harness.advance("2m")
 
     assert len(there.submits) == 2
-    assert mail.message(first.id).state == "sent"
+    assert mail.get_message(first.id).state == "sent"
 
 
 # --- keys
@@ -321,7 +321,7 @@ def test_a_lost_reply_is_one_effect_and_unsure_only_without_a_memory_of_keys(
 
     assert there.delivered == ["ada"]
     assert there.requests == [row.key] * sends
-    assert mail.message(row.id).state == ends
+    assert mail.get_message(row.id).state == ends
 
 
 def test_submits_stop_before_the_other_side_forgets_the_key(harness: Harness) -> None:
@@ -334,7 +334,7 @@ def test_submits_stop_before_the_other_side_forgets_the_key(harness: Harness) ->
     harness.advance("1d")
 
     assert len(there.submits) == 6
-    assert mail.message(row.id).state == "unsure"
+    assert mail.get_message(row.id).state == "unsure"
 
 
 def test_a_refusal_after_a_lost_reply_does_not_make_it_sure(harness: Harness) -> None:
@@ -347,7 +347,7 @@ def test_a_refusal_after_a_lost_reply_does_not_make_it_sure(harness: Harness) ->
     harness.advance("30m")
 
     assert len(there.submits) == 3
-    assert mail.message(row.id).state == "unsure"
+    assert mail.get_message(row.id).state == "unsure"
 
 
 def test_an_operator_decides_what_became_of_an_unsure_message(harness: Harness) -> None:
@@ -366,8 +366,8 @@ def test_an_operator_decides_what_became_of_an_unsure_message(harness: Harness) 
     harness.advance("8d")
     mail.desk.prune()
     with pytest.raises(NotFound):
-        mail.message(rows[0].id)
-    assert mail.message(rows[1].id).state == "failed"
+        mail.get_message(rows[0].id)
+    assert mail.get_message(rows[1].id).state == "failed"
     assert len(there.submits) == 2
 
 
@@ -378,7 +378,7 @@ def test_an_answer_that_is_none_leaves_it_unsure(harness: Harness) -> None:
 
     harness.advance("1h")
 
-    assert (mail.message(row.id).state, len(there.submits)) == ("unsure", 1)
+    assert (mail.get_message(row.id).state, len(there.submits)) == ("unsure", 1)
 
 
 # --- by hand
@@ -430,7 +430,7 @@ def test_a_retry_after_a_rejection_has_another_key(harness: Harness) -> None:
     harness.advance("10s")
 
     assert [key for _, key in there.submits] == ["k", "k:1"]
-    assert mail.message(row.id).state == "sent"
+    assert mail.get_message(row.id).state == "sent"
 
 
 def test_a_job_that_is_cancelled_by_hand_takes_its_message_with_it(harness: Harness) -> None:
@@ -439,7 +439,7 @@ def test_a_job_that_is_cancelled_by_hand_takes_its_message_with_it(harness: Harn
     harness.drain()
 
     for row in (later, under_way):
-        harness.app.cancel(mail.message(row.id).job, "enough")
+        harness.app.cancel(mail.get_message(row.id).job, "enough")
 
     assert states(harness, mail, later, under_way) == ["cancelled", "unsure"]
 
@@ -448,7 +448,7 @@ def test_messages_that_nobody_moves_are_found_and_settled_ones_are_deleted(
     harness: Harness,
 ) -> None:
     mail = harness.app.outbox("email", Upstream())
-    prune = harness.app.registry.find(PRUNE_TASK).function
+    prune = harness.app.wiring.registry.find(PRUNE_TASK).function
     lost, sent = mail.using(delay="30m").enqueue(ADA), mail.enqueue(ADA)
     failed = harness.app.outbox("sms", Upstream(submit=[Fail("no")])).enqueue(ADA)
     with harness.app.transaction() as tx:
@@ -461,8 +461,8 @@ def test_messages_that_nobody_moves_are_found_and_settled_ones_are_deleted(
     prune()
 
     with pytest.raises(NotFound):
-        mail.message(sent.id)
-    assert mail.message(failed.id).state == "failed"
+        mail.get_message(sent.id)
+    assert mail.get_message(failed.id).state == "failed"
 
 
 # --- with others
@@ -518,7 +518,7 @@ def test_a_message_can_be_queued_in_the_callers_own_transaction(harness: Harness
 
     harness.drain()
 
-    assert mail.message(row.id).state == "sending"
+    assert mail.get_message(row.id).state == "sending"
 
 
 @pytest.mark.parametrize("another", [False, True])
@@ -547,7 +547,7 @@ def test_an_outbox_of_a_part_has_its_name(harness: Harness) -> None:
     harness.advance("10s")
 
     assert (mail.name, row.lane) == ("mailroom.email", "tenant-3")
-    assert mail.message(row.id).state == "sent"
+    assert mail.get_message(row.id).state == "sent"
     assert harness.app.outboxes.names() == ["mailroom.email"]
 
 
@@ -581,7 +581,7 @@ def test_every_verb_has_its_twin_for_async_code(harness: Harness) -> None:
 
     ids = asyncio.run(work())
 
-    assert [mail.message(each).state for each in ids] == ["queued", "cancelled"]
+    assert [mail.get_message(each).state for each in ids] == ["queued", "cancelled"]
 
 
 def test_a_stored_message_that_cannot_be_read_fails_after_an_hour_and_others_flow(
@@ -616,7 +616,7 @@ def test_a_message_that_is_being_submitted_cannot_be_cancelled(harness: Harness)
     row = mail.enqueue("hi")
     harness.drain()
 
-    assert mail.message(row.id).state == "sent"
+    assert mail.get_message(row.id).state == "sent"
 
 
 def test_a_submit_begins_only_under_the_fence_of_the_present_lease(harness: Harness) -> None:
@@ -624,13 +624,15 @@ def test_a_submit_begins_only_under_the_fence_of_the_present_lease(harness: Harn
     row = mail.enqueue(ADA)
     with harness.app.transaction() as tx:
         tx.write("update duework_job set worker = 1, fence = 5 where id = :id", id=row.job)
-    posting = OutboxRunner(Upstream(), mail.codec, lambda: harness.app.engine)
+    posting = OutboxRunner(Upstream(), mail.codec, lambda: harness.app.wiring.engine)
 
     def begin(fence: int, job: int = row.job) -> Any:
-        return harness.app.engine.writer.call(posting.start, [SubmitStart(row.id, job, fence)])[0]
+        return harness.app.wiring.engine.writer.call(
+            posting.start, [SubmitStart(row.id, job, fence)]
+        )[0]
 
     assert begin(4) == "lost"
-    assert mail.message(row.id).submits == 0
+    assert mail.get_message(row.id).submits == 0
     assert begin(5).sure
     assert begin(5) == "unsure"
     with harness.app.transaction() as tx:

@@ -140,7 +140,7 @@ def test_what_a_value_was_promised_is_kept_when_the_machine_boots_anew(
 
     post.enqueue_many([("a", number) for number in range(4)])
     harness.drain()
-    harness.app.engine.floor = 1 << EPOCH_BITS
+    harness.app.wiring.engine.floor = 1 << EPOCH_BITS
 
     harness.advance("1m")
 
@@ -159,7 +159,7 @@ def test_a_slot_that_was_used_is_not_promised_again_when_the_machine_boots_anew(
 
     post.enqueue_many([("a", 0), ("a", 1)])
     harness.advance("4s")
-    harness.app.engine.floor = 1 << EPOCH_BITS
+    harness.app.wiring.engine.floor = 1 << EPOCH_BITS
 
     harness.advance("1m")
 
@@ -178,7 +178,7 @@ def test_the_rows_of_quiet_values_are_pruned(harness: Harness, log: Log) -> None
     harness.drain()
     assert len(harness.app.paces("post:rate[")) == 32
 
-    harness.app._arm_housekeeping(harness.app.engine)  # noqa: SLF001 - as a worker would
+    harness.app.wiring.arm_housekeeping()
     harness.advance("61m")
 
     assert harness.app.paces("post:rate[") == []
@@ -274,7 +274,7 @@ def test_a_quota_is_shared_by_all_that_name_it(harness: Harness, log: Log) -> No
     second = Counter(what for time, what in log.lines if time == 15 * MINUTE)
     assert first == {"one": 10, "page": 17}
     assert second == {"page": 13}
-    assert harness.app.pace("strava").details["1d"]["used"] == 160
+    assert harness.app.get_pace("strava").details["1d"]["used"] == 160
 
 
 def test_a_quota_hears_what_the_upstream_says(harness: Harness, log: Log) -> None:
@@ -434,7 +434,7 @@ def test_an_adaptive_pace_cools_down_and_wakes_exactly_then(harness: Harness, lo
 
     assert log.times[10] == 5 * MINUTE
     assert log.times.count(5 * MINUTE) == 2
-    status = harness.app.pace("enrich")
+    status = harness.app.get_pace("enrich")
     assert (status.details["current_batch_size"], status.details["in_cooldown"]) == (2, False)
     assert status.history[0][1:] == (2, 120_000, 0)
 
@@ -444,7 +444,7 @@ def test_what_is_permanently_wrong_slows_nothing_down(harness: Harness, log: Log
 
     harness.advance("10m")
 
-    details = harness.app.pace("enrich").details
+    details = harness.app.get_pace("enrich").details
     assert details["success_rate"] == 100
     assert details["total_permanent"] > 4 * details["total_completed"] - 10
     assert details["current_batch_size"] == 50
@@ -454,20 +454,20 @@ def test_an_adaptive_pace_can_be_stopped_started_and_reset(harness: Harness, log
     enriching(harness, log, lambda _: None)
     harness.drain()
 
-    harness.app.pace("enrich").stop()
+    harness.app.get_pace("enrich").stop()
     harness.advance("10m")
     assert len(log.lines) == 10
-    assert harness.app.pace("enrich").details["running"] is False
+    assert harness.app.get_pace("enrich").details["running"] is False
     sound(harness)
-    harness.app.pace("enrich").start()
+    harness.app.get_pace("enrich").start()
     harness.drain()
     assert len(log.lines) == 23
 
-    harness.app.pace("enrich").reset()
+    harness.app.get_pace("enrich").reset()
     harness.drain()
 
     assert len(log.lines) == 33
-    assert harness.app.pace("enrich").details["total_dispatched"] == 10
+    assert harness.app.get_pace("enrich").details["total_dispatched"] == 10
 
 
 def test_a_worker_that_crashed_leaves_a_pace_that_goes_on(harness: Harness, log: Log) -> None:
@@ -485,22 +485,22 @@ def test_a_worker_that_crashed_leaves_a_pace_that_goes_on(harness: Harness, log:
 
 def test_a_pace_can_be_blocked_and_freed_by_hand(harness: Harness, log: Log) -> None:
     call = paced(harness, log, Rate("20/1m", name="apple"))
-    harness.app.pace("apple").block("1h")
+    harness.app.get_pace("apple").block("1h")
     call.enqueue_many([(1,), (2,)])
     harness.advance("30m")
     assert log.times == []
-    assert harness.app.pace("apple").blocked_until == log.start + 60 * MINUTE
+    assert harness.app.get_pace("apple").blocked_until == log.start + 60 * MINUTE
 
-    harness.app.pace("apple").block(0)
+    harness.app.get_pace("apple").block(0)
     harness.advance("10s")
 
     assert log.times == [30 * MINUTE, 30 * MINUTE + 3000]
     with pytest.raises(NotFound):
-        harness.app.pace("apples")
+        harness.app.get_pace("apples")
     with pytest.raises(NotFound):
         harness.app.block_pace("apples", "1h")
     with pytest.raises(UsageError, match="adaptive"):
-        harness.app.pace("apple").stop()
+        harness.app.get_pace("apple").stop()
 
 
 def test_state_survives_the_process(harness: Harness, log: Log) -> None:
@@ -584,4 +584,4 @@ def test_what_a_quota_was_told_is_not_lost_with_a_write_that_failed(harness: Har
         quota.blocked("1m")
     quota.saw(used=3, limit=100)
 
-    assert harness.app.pace("strava").blocked_until == harness.now + MINUTE
+    assert harness.app.get_pace("strava").blocked_until == harness.now + MINUTE

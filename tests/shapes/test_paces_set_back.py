@@ -58,7 +58,7 @@ def restarted(shop: Shop) -> None:
     """While nobody works; whoever starts then has seen no step."""
     shop.h.crash_worker()
     shop.clock.wrong = 0
-    shop.h.app.engine.clock_watch.begin()
+    shop.h.app.wiring.engine.clock_watch.begin()
 
 
 RIGHT = pytest.mark.parametrize("right", [set_right, restarted])

@@ -70,7 +70,7 @@ def fire_jobs(harness: Harness) -> list[Any]:
 
 def start_ids_at(harness: Harness, number: int) -> None:
     """Two harnesses on one database would both begin with job 1."""
-    harness.app.engine.ids._last = number  # type: ignore[attr-defined]  # noqa: SLF001
+    harness.app.wiring.engine.ids._last = number  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def sound(harness: Harness) -> None:
@@ -87,7 +87,7 @@ def test_a_schedule_fires_each_slot_once_at_its_time(harness: Harness, ran: Any)
     harness.advance("1h")
 
     assert slots(ran, start) == [n * 5 * MINUTE for n in range(1, 13)]
-    seen = harness.app.find_schedule("t")
+    seen = harness.app.get_schedule("t")
     assert (seen.fires, seen.last_outcome, seen.state) == (12, "fired", "active")
     assert seen.due == start + 65 * MINUTE
     assert len(fire_jobs(harness)) == 1
@@ -100,7 +100,7 @@ def test_the_key_of_a_run_is_its_schedule_and_its_slot(harness: Harness, ran: An
 
     harness.advance("5m")
 
-    job = harness.app.job(harness.app.find_schedule("remind:7").last_job)
+    job = harness.app.job(harness.app.get_schedule("remind:7").last_job)
     slot = start + 5 * MINUTE
     assert job.result == job.key == f"schedule:remind:7@{slot}"
     assert job.at == slot
@@ -134,7 +134,7 @@ def test_a_one_shot_fires_once_and_has_ended(harness: Harness, ran: Any) -> None
     harness.advance("3d")
 
     assert slots(ran, start) == [HOUR]
-    seen = harness.app.find_schedule("t")
+    seen = harness.app.get_schedule("t")
     assert (seen.state, seen.due, seen.job, seen.next(3)) == ("ended", None, None, [])
     assert fire_jobs(harness) == []
     sound(harness)
@@ -170,7 +170,7 @@ def test_a_rule_with_a_count_ends(harness: Harness, ran: Any) -> None:
     harness.advance("10d")
 
     assert slots(ran, start) == [0, DAY, 2 * DAY]
-    assert harness.app.find_schedule("t").state == "ended"
+    assert harness.app.get_schedule("t").state == "ended"
     sound(harness)
 
 
@@ -189,7 +189,7 @@ def test_a_rule_that_comes_once_is_fired_once(
 
     # Its times are whole seconds, and none is before its start.
     assert slots(ran, began) == [{700: 1000}.get(start or 0, start or 0)]
-    seen = harness.app.find_schedule("t")
+    seen = harness.app.get_schedule("t")
     assert (seen.state, seen.fires) == ("ended", 1)
 
 
@@ -218,7 +218,7 @@ def test_a_rule_without_a_slot_is_refused_before_any_transaction(
         {"every": "1h", "start": "0001-01-01T00:00:00", "tz": "Asia/Tokyo"},
     ]
 
-    with doomed(harness.app.engine, 10**9) as fuse:
+    with doomed(harness.app.wiring.engine, 10**9) as fuse:
         for options in never:
             with pytest.raises(UsageError):
                 put(harness, "new", **options)
@@ -239,7 +239,7 @@ def test_what_has_ended_is_refused_when_it_is_new_and_left_alone_when_it_is_not(
     rule = {"rrule": "FREQ=DAILY;UNTIL=20260103T000000Z", "start": "2026-01-01T00:00:00"}
     put(harness, **rule)
     harness.advance("5d")
-    ended = harness.app.find_schedule("t")
+    ended = harness.app.get_schedule("t")
 
     assert put(harness, **rule) == ended
     assert (ended.state, ended.fires) == ("ended", 3)
@@ -485,7 +485,7 @@ def test_attempts_go_with_the_job_that_fires(harness: Harness, ran: Any, kind: s
         tx.write(REFUSING["gone"][kind == "postgres"])
 
     # Whoever fires the next takes it along, and it has ended.
-    engine, late = harness.app.engine, harness.app.find_schedule("late")
+    engine, late = harness.app.wiring.engine, harness.app.get_schedule("late")
     harness.clock.move_to(harness.now + HOUR)
 
     def verb(tx: Any, items: list[None]) -> list[None]:
@@ -496,7 +496,7 @@ def test_attempts_go_with_the_job_that_fires(harness: Harness, ran: Any, kind: s
     engine.writer.call(verb, [None])
 
     assert failed
-    assert harness.app.find_schedule("t3").state == "ended"
+    assert harness.app.get_schedule("t3").state == "ended"
     assert [
         each for each in harness.app.admin.verify() if "attempt" in each.name and each.violations
     ] == []
@@ -515,12 +515,12 @@ def test_attempts_go_with_a_job_that_fires_for_another_task(
     # With a check it is fired by a task of its own.
     def verb(tx: Any, items: list[None]) -> list[None]:
         for _ in items:
-            ScheduleVerbs(harness.app.engine).edit(
+            ScheduleVerbs(harness.app.wiring.engine).edit(
                 tx, seen.key, lambda row: setattr(row, "idle", 1)
             )
         return items
 
-    harness.app.engine.writer.call(verb, [None])
+    harness.app.wiring.engine.writer.call(verb, [None])
 
     sound(harness)
 
@@ -528,7 +528,7 @@ def test_attempts_go_with_a_job_that_fires_for_another_task(
 def test_two_that_fire_at_the_same_moment_share_the_work(harness: Harness, ran: Any) -> None:
     for n in range(30):
         put(harness, f"t{n}", every="1m")
-    engine = harness.app.engine
+    engine = harness.app.wiring.engine
     harness.clock.move_to(harness.now + MINUTE)
     jobs = {row.owner.removeprefix("schedule:"): row.id for row in fire_jobs(harness)}
 
@@ -538,7 +538,7 @@ def test_two_that_fire_at_the_same_moment_share_the_work(harness: Harness, ran: 
         return items
 
     engine.writer.call(verb, [None])
-    armed = harness.app.find_schedule("t3")
+    armed = harness.app.get_schedule("t3")
     # The same job once more, as by a worker that was given it twice.
     engine.writer.call(verb, [None])
 
@@ -547,7 +547,7 @@ def test_two_that_fire_at_the_same_moment_share_the_work(harness: Harness, ran: 
     )
     assert len(found) == 30
     assert {row.n for row in found} == {1}
-    assert harness.app.find_schedule("t3") == armed
+    assert harness.app.get_schedule("t3") == armed
     assert len(fire_jobs(harness)) == 31
 
 
@@ -555,7 +555,7 @@ def test_rules_of_a_zone_that_change_move_the_slot(
     harness: Harness, ran: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(harness, cron="0 12 1 7 *", tz="Europe/Paris")
-    summer = harness.app.find_schedule("t").due
+    summer = harness.app.get_schedule("t").due
     assert summer is not None
 
     real = calendar.zone
@@ -590,7 +590,7 @@ def test_missed_slots_are_skipped_made_up_for_once_or_all(
     harness.drain()
 
     assert slots(ran, start) == [n * HOUR for n in expected]
-    seen = harness.app.find_schedule("t")
+    seen = harness.app.get_schedule("t")
     assert seen.due == start + 6 * HOUR
     assert seen.last_outcome == ("fired" if expected else "missed")
     assert seen.fires == len(expected)
@@ -683,7 +683,7 @@ def test_a_late_retry_meets_the_next_slot(harness: Harness) -> None:
 
     # Tries at 1:00, 1:40 and 2:20; the slot of 2:00 found it under way.
     assert [slot - start for slot in tried] == [HOUR] * 3
-    seen = harness.app.find_schedule("flaky")
+    seen = harness.app.get_schedule("flaky")
     assert (seen.fires, seen.skips, seen.last_outcome) == (1, 1, "overlap")
 
 
@@ -729,13 +729,13 @@ def test_an_idle_check_ends_a_tick_before_a_job_is_made(
     harness.advance("11m")
     assert ran == []
     harness.refute_enqueued(crawl)
-    seen = harness.app.find_schedule("crawl")
+    seen = harness.app.get_schedule("crawl")
     assert (seen.idles, seen.fires, seen.last_outcome) == (2, 0, "idle")
 
     work["there"] = True
     harness.advance("5m")
     assert len(ran) == 1
-    seen = harness.app.find_schedule("crawl")
+    seen = harness.app.get_schedule("crawl")
     assert (seen.idles, seen.fires, seen.last_outcome) == (2, 1, "fired")
     sound(harness)
 
@@ -754,7 +754,7 @@ def test_a_check_that_fails_lets_the_tick_run_and_is_shown(harness: Harness) -> 
     harness.advance("5m")
 
     assert len(ran) == 1
-    assert "no such table" in str(harness.app.find_schedule("crawl").error)
+    assert "no such table" in str(harness.app.get_schedule("crawl").error)
 
 
 def test_a_schedule_with_a_check_waits_for_a_process_that_knows_it(
@@ -768,9 +768,9 @@ def test_a_schedule_with_a_check_waits_for_a_process_that_knows_it(
         start_ids_at(other, 1_000_000)
         other.advance("20m")
 
-    assert harness.app.find_schedule("crawl").fires == 0
+    assert harness.app.get_schedule("crawl").fires == 0
     harness.advance("20m")
-    assert harness.app.find_schedule("crawl").fires > 0
+    assert harness.app.get_schedule("crawl").fires > 0
 
 
 # --- operators
@@ -919,7 +919,7 @@ def test_what_an_operator_does_while_it_is_fired_is_kept(
     def check() -> bool:
         if not done:
             done.append(verb)
-            seen = harness.app.find_schedule("held")
+            seen = harness.app.get_schedule("held")
             action: Callable[[], Any] = {
                 "pause": seen.pause,
                 "edit": lambda: seen.edit(every="7m"),
@@ -958,7 +958,7 @@ def declare(harness: Harness, **options: Any) -> Any:
 
     class Restarted(HarnessOn):
         def _temporary_url(self) -> str:
-            return harness.app._url  # noqa: SLF001 - the same database
+            return harness.app.wiring.bound.url
 
     app = App("sqlite:///never-opened.db")
 
@@ -1028,7 +1028,7 @@ def test_two_releases_with_recurrence_rules_fire_nothing_by_starting(harness: Ha
         harness.clock.move_to(start + n * HOUR)
         declare(harness, rrule="FREQ=DAILY" if n % 2 else "FREQ=WEEKLY", overlap="queue")
 
-    assert harness.app.find_schedule("nightly").fires == 1
+    assert harness.app.get_schedule("nightly").fires == 1
 
 
 def test_a_slot_that_is_due_stays_due_when_another_release_has_it_too(harness: Harness) -> None:
@@ -1040,12 +1040,12 @@ def test_a_slot_that_is_due_stays_due_when_another_release_has_it_too(harness: H
 
     def verb(tx: Any, items: list[None]) -> list[None]:
         for _ in items:
-            ScheduleVerbs(put_off.app.engine).put(tx, rows, default=True)
+            ScheduleVerbs(put_off.app.wiring.engine).put(tx, rows, default=True)
         return items
 
-    put_off.app.engine.writer.call(verb, [None])
+    put_off.app.wiring.engine.writer.call(verb, [None])
 
-    assert harness.app.find_schedule("nightly").slot == start + 2 * HOUR
+    assert harness.app.get_schedule("nightly").slot == start + 2 * HOUR
 
 
 def other_release(**options: Any) -> list[Any]:
@@ -1054,28 +1054,28 @@ def other_release(**options: Any) -> list[Any]:
     @app.task(**options)
     async def nightly() -> None: ...
 
-    return [each for each in app._shapes if isinstance(each, Declared)]  # noqa: SLF001 - ours
+    return [each for each in app.wiring.shapes if isinstance(each, Declared)]
 
 
 def test_an_operators_edit_outlives_every_release(harness: Harness) -> None:
     node = declare(harness, cron="0 20 * * *")
-    node.app.find_schedule("nightly").edit(cron="0 4 * * *")
+    node.app.get_schedule("nightly").edit(cron="0 4 * * *")
     declare(harness, cron="0 20 * * *")
     node = declare(harness, cron="0 22 * * *")
 
-    assert node.app.find_schedule("nightly").rule == "0 4 * * *"
+    assert node.app.get_schedule("nightly").rule == "0 4 * * *"
 
 
 def test_a_pause_and_a_deletion_outlive_every_release(harness: Harness) -> None:
-    declare(harness, cron="0 20 * * *").app.find_schedule("nightly").pause()
+    declare(harness, cron="0 20 * * *").app.get_schedule("nightly").pause()
     node = declare(harness, cron="0 21 * * *")
-    assert node.app.find_schedule("nightly").paused
+    assert node.app.get_schedule("nightly").paused
 
-    node.app.find_schedule("nightly").delete()
+    node.app.get_schedule("nightly").delete()
     node = declare(harness, cron="0 22 * * *")
     assert node.app.schedules() == []
     with pytest.raises(NotFound):
-        node.app.find_schedule("nightly")
+        node.app.get_schedule("nightly")
 
 
 def test_a_schedule_that_its_decorator_no_longer_has_is_taken_away(harness: Harness) -> None:
@@ -1085,7 +1085,7 @@ def test_a_schedule_that_its_decorator_no_longer_has_is_taken_away(harness: Harn
     assert fire_jobs(harness) == []
 
     node = declare(harness, cron="0 20 * * *")
-    node.app.find_schedule("nightly").edit(why="needed by the auditors")
+    node.app.get_schedule("nightly").edit(why="needed by the auditors")
     node = declare(harness)
     assert [each.key for each in node.app.schedules()] == ["nightly"]
 
@@ -1096,7 +1096,7 @@ def test_a_schedule_whose_task_is_unknown_has_one_job_that_waits(harness: Harnes
     harness.advance("5h")
 
     assert len(harness.app.jobs(task="nightly")) == 1
-    assert harness.app.find_schedule("nightly").last_outcome == "overlap"
+    assert harness.app.get_schedule("nightly").last_outcome == "overlap"
 
 
 def test_the_same_call_again_changes_nothing_and_another_replaces_it(
@@ -1131,7 +1131,7 @@ def test_parts_declare_schedules_too(harness: Harness) -> None:
     harness.advance("2h")
 
     assert len(ran) == 2
-    assert harness.app.find_schedule("streaks.check").task == "streaks.check"
+    assert harness.app.get_schedule("streaks.check").task == "streaks.check"
 
 
 @pytest.mark.parametrize(
@@ -1244,7 +1244,7 @@ def test_async_code_has_the_same_verbs(harness: Harness, ran: Any) -> None:
         app, tick = harness.app, harness.app.tick  # type: ignore[attr-defined]
         seen = await app.aschedule(tick, every="1h")
         assert (await app.aschedules())[0].key == seen.key == "tick"
-        assert (await app.afind_schedule("tick")).due == seen.due
+        assert (await app.aget_schedule("tick")).due == seen.due
         await seen.apause()
         await seen.aresume()
         await seen.apostpone("1m")
@@ -1266,13 +1266,13 @@ def test_many_that_are_due_at_once_are_fired_in_groups(harness: Harness, ran: An
         for n in range(1200):
             tx.schedule(tick, every="1d", args=(str(n),), key=f"t:{n}")
     harness.clock.move_to(harness.now + DAY)
-    made = app.engine.ids.draw()
+    made = app.wiring.engine.ids.draw()
 
     harness.drain()
 
     assert len({name for name, _ in ran}) == len(ran) == 1200
     # A job for each slot, and a new one for each of the few that carried the others along.
-    assert app.engine.ids.draw() - made < 1200 + 10
+    assert app.wiring.engine.ids.draw() - made < 1200 + 10
     assert {each.fires for each in app.schedules(limit=1000)} == {1}
     sound(harness)
 
@@ -1297,7 +1297,7 @@ def test_a_damaged_row_does_not_stop_the_others(harness: Harness, ran: Any) -> N
     harness.advance("1h")
 
     assert sorted(name for name, _ in ran) == ["t0", "t1", "t3", "t4"]
-    broken = harness.app.find_schedule("t2")
+    broken = harness.app.get_schedule("t2")
     assert broken.paused
     assert "Nowhere" in str(broken.error)
     sound(harness)

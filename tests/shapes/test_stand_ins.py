@@ -113,7 +113,7 @@ def test_an_outbox_given_to_the_harness_is_submitted_to_and_polled(
     with HarnessOn(app, emptied, outboxes={"mail": recorder}) as h:
         made = box.enqueue(Message("ada"))
         h.advance("1m")
-        found = box.message(made.id)
+        found = box.get_message(made.id)
 
     assert found.state == "sent"
     assert recorder.calls == [("submit", "ada", found.sent_key), ("poll", "h1", "ada")]
@@ -135,7 +135,7 @@ def test_the_rules_of_the_real_outbox_hold_for_its_stand_in(emptied: str) -> Non
         h.advance("59m")
         assert len(fake.calls) == 1
         h.advance("2m")
-        found = box.message(made.id)
+        found = box.get_message(made.id)
 
     assert (found.state, len(fake.calls)) == ("failed", 2)
 
@@ -154,8 +154,8 @@ def test_a_method_of_an_outbox_that_is_patched_is_the_one_that_is_called(
         by_object = box.enqueue(Message("bob"))
         h.drain()
 
-        assert box.message(by_class.id).state == "sent"
-        assert box.message(by_object.id).state == "sent"
+        assert box.get_message(by_class.id).state == "sent"
+        assert box.get_message(by_object.id).state == "sent"
 
 
 @pytest.mark.parametrize("name", ["text", "keyed", "method", "static"])
@@ -265,7 +265,7 @@ def test_what_a_harness_cannot_replace_is_an_error_that_changes_nothing(
     with HarnessOn(app, emptied) as h:
         made = box.enqueue(Message("ada"))
         h.drain()
-        assert "the real provider was called" in str(box.message(made.id).error)
+        assert "the real provider was called" in str(box.get_message(made.id).error)
 
 
 def test_the_names_of_a_part_go_before_those_of_its_outboxes_and_channels(emptied: str) -> None:

@@ -49,5 +49,5 @@ class SetClock(VirtualClock):
 def clock_of(app: App) -> WallClock:
     """Give an App that has not opened its database yet a clock that can be set."""
     clock = WallClock()
-    app._clock = clock  # noqa: SLF001 - as if the host had another
+    app.wiring.bound.clock = clock
     return clock

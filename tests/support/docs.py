@@ -41,8 +41,9 @@ def name(page: Path) -> str:
 def environment() -> dict[str, str]:
     """For a program that imports the same package as these tests, and finds no database by itself."""
     found = {key: value for key, value in os.environ.items() if not key.startswith("DUEWORK")}
-    source = str(Path(duework.__file__).parents[1])
-    found["PYTHONPATH"] = os.pathsep.join([source, *filter(None, [found.get("PYTHONPATH")])])
+    # The toy of the guide "Write a shape" is there, too.
+    source, toy = str(Path(duework.__file__).parents[1]), str(ROOT / "tests" / "toy")
+    found["PYTHONPATH"] = os.pathsep.join([source, toy, *filter(None, [found.get("PYTHONPATH")])])
     found["PYTHONWARNINGS"] = "error"
     return found
 

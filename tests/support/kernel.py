@@ -21,7 +21,7 @@ from duework.db.database import Tx
 from duework.db.urls import open_database
 from duework.db.writer.writer import Writer
 from duework.kernel import claim as claims
-from duework.kernel import jobs, settle
+from duework.kernel import enqueue, operate, pruning, settle
 from duework.kernel import recover as recovery
 from duework.kernel.batches import verbs as batches
 from duework.kernel.claim import ClaimRequest
@@ -124,7 +124,7 @@ class Kernel:
 
     def enqueue(self, *new: NewJob) -> list[Enqueued]:
         def verb(tx: Tx) -> list[Enqueued]:
-            return jobs.enqueue(tx, new, ids=self.ids, lanes=self.lanes, now=self.now)  # type: ignore[arg-type]
+            return enqueue.enqueue(tx, new, ids=self.ids, lanes=self.lanes, now=self.now)  # type: ignore[arg-type]
 
         return self.run(verb)
 
@@ -182,9 +182,9 @@ class Kernel:
     def batch(self, task: str, members: int, /, *, then: str = "", **more: Any) -> Enqueued:
         """A batch of so many members, perhaps with a follow-up that takes no argument."""
         follow = Follow(LaneName("default", then)) if then else None
-        batch_of = {name: more.pop(name) for name in ("key", "keep") if name in more}
+        get_batch = {name: more.pop(name) for name in ("key", "keep") if name in more}
         payloads = [f"[{number}]" for number in range(members)]
-        new = NewBatch("a batch", self.new(task, **more), payloads, then=follow, **batch_of)
+        new = NewBatch("a batch", self.new(task, **more), payloads, then=follow, **get_batch)
 
         def verb(tx: Tx) -> list[Enqueued]:
             return batches.create(tx, [new], ids=self.ids, lanes=self.lanes, now=self.now)  # type: ignore[arg-type]
@@ -198,17 +198,17 @@ class Kernel:
 
     def cancel(self, *wanted: int, why: str = "not wanted") -> list[str]:
         def verb(tx: Tx) -> list[str]:
-            return jobs.cancel(
+            return operate.cancel(
                 tx, wanted, why=why, now=self.now, lanes=self.lanes, react=self.react
             )
 
         return self.run(verb)
 
     def revive(self, *wanted: int) -> list[str]:
-        return self.run(lambda tx: jobs.revive(tx, wanted, now=self.now))
+        return self.run(lambda tx: operate.revive(tx, wanted, now=self.now))
 
     def prune(self, chunk: int = 1000) -> int:
-        return self.run(lambda tx: jobs.prune(tx, now=self.now, chunk=chunk))
+        return self.run(lambda tx: pruning.prune(tx, now=self.now, chunk=chunk))
 
     # --- looking
 

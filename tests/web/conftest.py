@@ -76,7 +76,7 @@ def site(emptied: str) -> Iterator[Site]:
 def task(app: App, name: str) -> Any:
     from duework.task import Task
 
-    made: Task[..., Any, Any] = Task(app.registry.find(name), app)
+    made: Task[..., Any, Any] = Task(app.wiring.registry.find(name), app)
     return made
 
 

@@ -196,7 +196,7 @@ def test_a_page_of_a_part_is_rendered_for_its_own_topics_only(board: Board) -> N
         settled(page)
         before = len(board.rendered)
         board.write(8, "not for seven")
-        if board.app.engine.database.kind == "sqlite":
+        if board.app.wiring.engine.database.kind == "sqlite":
             # A block has a connection of its own: that may be taken for another process.
             settled(page)
             before = len(board.rendered)
@@ -434,8 +434,8 @@ def test_nothing_is_left_when_nobody_looks(site: Site) -> None:
     with served(site.app) as server:
         with server.open("/", session_of(site.app)) as page:
             settled(page, 0.5)
-            assert site.app.engine.writer.watch is not None
-        feed: Any = site.app.engine.feed
+            assert site.app.wiring.engine.writer.watch is not None
+        feed: Any = site.app.wiring.engine.feed
         eventually(lambda: not feed._listeners)  # noqa: SLF001 - how many there are
 
 
@@ -482,7 +482,7 @@ def board(emptied: str, tmp_path: Path) -> Iterator[Board]:
         "{% block main %}<p>{{ words }}</p><p>seen by {{ who.name if who else person.id }}</p>"
         "<form>{{ csrf() }}</form>{% endblock %}"
     )
-    part.templates = tmp_path
+    part.contents.templates = tmp_path
 
     @part.sign_in
     def send(email: str, url: str) -> None:

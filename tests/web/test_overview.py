@@ -107,7 +107,7 @@ def test_counters_do_not_fall_when_minutes_are_forgotten(site: Site) -> None:
     before = sample(metrics(site)[1], "started_total", queue="default", task="greet")
     with site.app.transaction() as tx:
         tx.write("update duework_minute set start = start - :week where span > 0", week=2 * KEEP_MS)
-    prune_round(site.app.engine, 10)
+    prune_round(site.app.wiring.engine, 10)
     assert site.app.read("select count(*) from duework_minute")[0][0] == 1
 
     assert sample(metrics(site)[1], "started_total", queue="default", task="greet") == before

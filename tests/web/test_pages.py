@@ -40,7 +40,7 @@ def test_the_overview_says_what_needs_somebody(site: Site) -> None:
     task(site.app, "fails").enqueue("again")
     site.app.pause("mail")
     old = task(site.app, "greet").using(at=1_700_000_000_000).enqueue("ada")
-    stranger = App(site.app._url)  # noqa: SLF001 - the same database
+    stranger = App(site.app.wiring.bound.url)
 
     @stranger.task(name="elsewhere")
     def elsewhere() -> None: ...

@@ -87,7 +87,7 @@ def test_what_a_page_raises_is_a_page_too(
 def test_a_page_is_rendered_again_without_a_request_and_cut_into_regions(
     site: Site, part: Part
 ) -> None:
-    page = next(each for each in part.pages if each.endpoint.path == "/users/{id}")
+    page = next(each for each in part.contents.face.pages if each.endpoint.path == "/users/{id}")
     visitor = Visitor(here="/club/users/7")
 
     first = asyncio.run(render_page(part, page, {"id": "7"}, [("days", "3")], visitor))
@@ -216,7 +216,7 @@ def test_a_template_that_is_not_there_is_said(site: Site, part: Part) -> None:
     def lost() -> Template:
         return Template("lost.html")
 
-    page = part.pages[-1]
+    page = part.contents.face.pages[-1]
     with pytest.raises(UsageError, match=r"no template lost\.html in .*pages"):
         asyncio.run(render_page(part, page, {}, [], Visitor()))
 

@@ -244,4 +244,16 @@ def test_behind_a_prefix_routes_and_pages_stand_below_it(site: Site) -> None:
 
     assert browser.get("/work/api/raise/none").status_code == 204
     assert "Club" in browser.get("/work/club/rules").text
-    assert club().routes
+    assert club().contents.face.routes
+
+
+def test_an_app_has_routes_of_its_own(site: Site) -> None:
+    @site.app.route("/api/hello/{name}")
+    def hello(name: str) -> dict[str, str]:
+        return {"hello": name}
+
+    asked = site.browser()
+
+    assert asked.get("/api/hello/ada").status_code == 401
+    asked.headers["authorization"] = f"Bearer {site.token('operate')}"
+    assert asked.get("/api/hello/ada").json() == {"hello": "ada"}

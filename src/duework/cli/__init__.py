@@ -1,6 +1,7 @@
 """The command line: `duework`, or `python -m duework`.
 
-One file per group of commands. They use the public API and nothing below it.
+One file per group of commands; those of the shapes are in `shapes/`. They use the public API and nothing
+below it.
 """
 
 from __future__ import annotations
@@ -8,18 +9,12 @@ from __future__ import annotations
 import click
 
 from duework.cli.base import EXIT_CODES, Cli, examples
-from duework.cli.batches import batches
-from duework.cli.chains import chains
 from duework.cli.db import db
-from duework.cli.deliveries import deliveries
 from duework.cli.failed import failed
 from duework.cli.jobs import jobs
-from duework.cli.objects import objects
-from duework.cli.outboxes import outboxes
-from duework.cli.paces import paces
 from duework.cli.queues import queues
 from duework.cli.run import run
-from duework.cli.schedules import schedules
+from duework.cli.shapes import groups
 from duework.cli.status import status
 from duework.cli.verify import verify
 from duework.cli.web import tokens, web
@@ -32,8 +27,9 @@ _CODES = "\n".join(
 @click.group(
     cls=Cli,
     commands=[
-        *(run, web, status, jobs, failed, queues, paces, batches, chains, schedules, outboxes),
-        *(deliveries, objects, tokens, verify, db),
+        *(run, web, status, jobs, failed, queues),
+        *groups(),
+        *(tokens, verify, db),
     ],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

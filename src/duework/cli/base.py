@@ -87,7 +87,7 @@ class Cli(click.Group):
 
 
 def part_commands(name: str, given: Sequence[str]) -> click.Group | None:
-    """The commands of a part of the App that `--app` or $DUEWORK_APP names; None if it has none."""
+    """The commands of a part or a shape of the App that `--app` or $DUEWORK_APP names."""
     named = [after for word, after in itertools.pairwise(given) if word == "--app"]
     named += [word.partition("=")[2] for word in given if word.startswith("--app=")]
     chosen = named[0] if named else os.environ.get("DUEWORK_APP")
@@ -104,7 +104,10 @@ def part_commands(name: str, given: Sequence[str]) -> click.Group | None:
             )
             about = f"Commands of the part {name}."
             return click.Group(name, part.commands, help=about, params=[option])
-    return None
+    shape = app.wiring.registry.shapes.get(name)
+    # Those of the engine's own shapes are in `shapes/`, and were found before.
+    found = None if shape is None else getattr(shape.module("cli"), "commands", None)
+    return found if isinstance(found, click.Group) else None
 
 
 def meant(message: str) -> str:

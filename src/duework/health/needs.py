@@ -20,7 +20,8 @@ from duework.health.words import MINUTE, count, first_line, length
 from duework.kernel.engine import OWN_TASKS
 from duework.kernel.job import OWN_QUEUE, POISON, LaneName
 from duework.kernel.lanes import JOBS
-from duework.kernel.processes import Process
+from duework.kernel.machine.processes import Process
+from duework.kernel.operate import OPERATE
 
 NEEDS = load("duework.health", "needs")
 
@@ -154,7 +155,7 @@ def _late(
     if not late:
         return
     first = late[0]
-    rows = tx.query(JOBS.of_lane, {"lane": first.lane, "wanted": 1})
+    rows = tx.query(OPERATE.of_lane, {"lane": first.lane, "wanted": 1})
     if not rows:
         return
     job = rows[0][0]

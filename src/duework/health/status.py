@@ -14,7 +14,8 @@ from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.kernel.job import OWN_QUEUE
 from duework.kernel.lanes import JOBS
-from duework.kernel.processes import Process, Verdict, verdict
+from duework.kernel.machine.processes import Process, Verdict, verdict
+from duework.kernel.operate import OPERATE
 
 # Where nothing of a task runs although a job could have started so long ago, it is stuck.
 STUCK_MS = 60_000
@@ -82,11 +83,11 @@ def _is_free(line: TaskStatus) -> bool:
 def status(tx: Tx, *, now: int, near: bool, known: Callable[[str], bool] | None) -> Status:
     """Look once; `known` says which tasks the asking process could run."""
     paused = tuple(row[0] for row in tx.query(JOBS.paused, {}))
-    held = dict(tx.query(JOBS.held_by_worker, {}))
+    held = dict(tx.query(OPERATE.held_by_worker, {}))
     return Status(
         now,
         tuple(_tasks(tx, now, frozenset(paused), known)),
-        tx.query(JOBS.count_failed, {"bound": BOUND})[0][0],
+        tx.query(OPERATE.count_failed, {"bound": BOUND})[0][0],
         tuple(
             WorkerStatus(p.id, p.host, p.pid, p.started, verdict(p, near=near), held.get(p.id, 0))
             for p in (Process(*row) for row in tx.query(JOBS.workers, {}))
@@ -101,7 +102,7 @@ def _tasks(
     """Lanes that differ only in priority or in running alone are one line for people."""
     lines: dict[tuple[str, str], tuple[int, int, int, int | None]] = {}
     held: dict[tuple[str, str], tuple[int, str | None]] = {}
-    for row in tx.query(JOBS.summary, {"now": now, "bound": BOUND}):
+    for row in tx.query(OPERATE.summary, {"now": now, "bound": BOUND}):
         queue, task, ready, waiting, running, oldest = row[0], row[1], *row[5:9]
         before = lines.get((queue, task), (0, 0, 0, None))
         if ready or waiting:

@@ -21,8 +21,8 @@ from duework.health.words import count, first_line, length, moment, on_the_clock
 from duework.kernel.claim import EXPIRED, EXPIRED_AFTER_FAILING
 from duework.kernel.job import POISON
 from duework.kernel.lanes import JOBS
+from duework.kernel.machine.processes import Process, verdict
 from duework.kernel.paces.pace import UNTIL_ASKED
-from duework.kernel.processes import Process, verdict
 from duework.kernel.tasks import Registry
 
 WHY = load("duework.health", "why")

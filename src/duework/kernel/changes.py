@@ -83,6 +83,7 @@ class Feed:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
+        self._topics = dict(OF_TABLE)
         self._process = f"{secrets.randbits(62):x}"
         # It may be taken again: a listener that is collected as garbage leaves wherever that happens.
         self._lock = threading.RLock()
@@ -94,6 +95,10 @@ class Feed:
         self._watching: Closing | None = None
         # When another process said last that it listens, and when it was asked last.
         self._heard = self._asked = -GIVE_UP_SECONDS
+
+    def name_tables(self, topic: str, tables: Iterable[str]) -> None:
+        """What is written to these tables is told as this topic."""
+        self._topics.update(dict.fromkeys(tables, topic))
 
     # --- listeners
 
@@ -141,7 +146,7 @@ class Feed:
 
         def note(statement: Statement) -> None:
             for table in statement.tables:
-                topic = OF_TABLE.get(table)
+                topic = self._topics.get(table)
                 if topic is not None and topic not in topics:
                     topics.add(topic)
                     if elsewhere:

@@ -17,13 +17,14 @@ from duework.db.database import Database, Tx
 from duework.db.writer.writer import Writer
 from duework.errors import Error
 from duework.ids import Ids
-from duework.kernel import jobs, lanes, processes
+from duework.kernel import enqueue, lanes, operate
 from duework.kernel.batches import verbs as batches
 from duework.kernel.changes import JOBS, Feed, Touched
-from duework.kernel.clock_watch import ClockWatch, Reading, reading
 from duework.kernel.facts import ClockStepped, Fact, Traffic
 from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewBatch, NewJob, NewMembers
 from duework.kernel.lanes import Lanes
+from duework.kernel.machine import processes
+from duework.kernel.machine.clock_watch import ClockWatch, Reading, reading
 from duework.kernel.minutes.counters import Minutes
 from duework.kernel.paces import admission
 from duework.kernel.paces.admission import AddressedReport, Change
@@ -53,6 +54,8 @@ class WorkerLimits:
     async_slots: int = 100
     thread_slots: int = 10
     process_slots: int = 2
+    # How much memory durable objects may take that are not in use.
+    object_cache_bytes: int = 64 * 2**20
 
 
 class OtherWorkers(Protocol):
@@ -134,7 +137,13 @@ class Engine:
 
     def enqueue(self, tx: Tx, new: list[NewJob]) -> Sequence[Enqueued]:
         now = self.clock.now()
-        answers = jobs.enqueue(tx, new, ids=self.ids, lanes=self.lanes, now=now)
+        answers = enqueue.enqueue(tx, new, ids=self.ids, lanes=self.lanes, now=now)
+        self.ring_after(tx)
+        return answers
+
+    def enqueue_keyed(self, tx: Tx, new: list[NewJob]) -> Sequence[Enqueued]:
+        """The same for many jobs of which each has a key of its own, and no other option."""
+        answers = enqueue.enqueue_keyed(tx, new, ids=self.ids, lanes=self.lanes)
         self.ring_after(tx)
         return answers
 
@@ -150,7 +159,7 @@ class Engine:
     def cancel(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:
         answers: list[str] = []
         for identifier, why in wanted:
-            answers += jobs.cancel(
+            answers += operate.cancel(
                 tx,
                 [identifier],
                 why=why,
@@ -162,7 +171,7 @@ class Engine:
         return answers
 
     def revive(self, tx: Tx, wanted: list[int]) -> Sequence[str]:
-        answers = jobs.revive(tx, wanted, now=self.clock.now())
+        answers = operate.revive(tx, wanted, now=self.clock.now())
         self.ring_after(tx)
         return answers
 
@@ -196,14 +205,14 @@ class Engine:
         now = self.clock.now()
         self.ring_after(tx)
         return [
-            jobs.purge(tx, each, now=now, lanes=self.lanes, react=self.react) for each in wanted
+            operate.purge(tx, each, now=now, lanes=self.lanes, react=self.react) for each in wanted
         ]
 
     def purge_queue(self, tx: Tx, queues: list[str]) -> Sequence[int]:
         now = self.clock.now()
         self.feed.tell_others(tx, JOBS)
         return [
-            jobs.purge_queue(tx, queue, now=now, lanes=self.lanes, react=self.react)
+            operate.purge_queue(tx, queue, now=now, lanes=self.lanes, react=self.react)
             for queue in queues
         ]
 

@@ -5,7 +5,9 @@ A hook sees facts and cannot change them; in a crash the last ones may be lost.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from duework.kernel.job import Kind
 
@@ -108,14 +110,33 @@ class UnknownTask:
     task: str
 
 
+class ShapeFact:
+    """What happened to a shape: its own facts are made from this, and its `words.py` has the words."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
-class MessageMoved:
+class MessageMoved(ShapeFact):
     """A message of an outbox has another state."""
 
     outbox: str
     id: int
     state: str
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A fact in words: how much it matters, as logging has it, a stable name, a sentence."""
+
+    level: int
+    event: str
+    text: str
+
+
+# From one fact to its words.
+Wording = Callable[[Any], Words]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,5 +162,5 @@ Fact = (
     | Parked
     | Resumed
     | UnknownTask
-    | MessageMoved
+    | ShapeFact
 )

@@ -9,6 +9,16 @@ select * from unnest(:id::bigint[], :lane::bigint[], :task::text[], :key::text[]
                      :expires::bigint[], :serial::text[], :after::bigint[], :owner::text[],
                      :batch::bigint[])
 
+-- name: insert_keys
+-- Differs: many rows in one round trip are arrays.
+insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
+                         after, owner, batch)
+select * from unnest(:id::bigint[], :lane::bigint[], :task::text[], :key::text[], :due::bigint[],
+                     :at::bigint[], :linked::smallint[], :payload::text[], :checksum::bigint[],
+                     :expires::bigint[], :serial::text[], :after::bigint[], :owner::text[],
+                     :batch::bigint[])
+on conflict (task, key) where state = 'open' and key is not null do nothing
+
 -- name: insert_alike
 -- Differs: arrays in JSON are read and counted by other functions.
 insert into duework_job (id, lane, task, due, at, payload, checksum, expires, batch)

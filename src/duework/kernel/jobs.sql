@@ -25,9 +25,9 @@
 --             `rewrite` writes it and `attempt` records it; `release` opens what waited for it
 --   recover   `leases_over` and `leases_of` find leases to write off, which settle as crashed or released
 --   cancel    what waits ends by `rewrite`; what runs gets `ask_cancel`, and its worker reads `to_cancel`
---   revive    `rewrite`: open again, due now.  purge, prune: `over`, `delete_jobs`, `delete_attempts`, `delete_once`
+--   revive    `rewrite`: open again, due now.  purge and prune: `delete_jobs`, `delete_attempts`
 --   pause     `pause`, `pause_lanes` and back: `resume`, `resume_lanes`
---   search    `jobs`, `search`, `search_failed`, `search_held`.  status: `summary`, `count_failed`, `count_kept`
+-- What is searched and counted for people is in operate.sql, what the housekeeping looks for in pruning.sql.
 -- A statement that runs once per row is given many rows at a time (`Tx.bulk`). What has nothing but a comment is
 -- not run on SQLite, and has its text in jobs.postgres.sql.
 
@@ -103,6 +103,14 @@ values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expir
         :after, :owner, :batch)
 on conflict (task, key) where state = 'open' and key is not null do nothing
 returning id
+
+-- name: insert_keys
+-- The same for many rows; those whose keys are taken are left out.
+insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum, expires, serial,
+                         after, owner, batch)
+values (:id, :lane, :task, :key, :due, :at, :linked, :payload, :checksum, :expires, :serial,
+        :after, :owner, :batch)
+on conflict (task, key) where state = 'open' and key is not null do nothing
 
 -- name: once
 -- Returns our id if we are the first to use the key, or if the last use is over.
@@ -181,9 +189,6 @@ select queue, task, priority, tier, share, alone from duework_lane where id = :i
 -- name: dead_rows
 -- What was changed and could not be cleared up yet; here nothing ever is.
 select 0 as dead
-
--- name: lanes_of
-select id from duework_lane where queue = :queue
 
 -- name: lock_limits
 -- Two claims that count the same leases wait for each other; here they do so in any case.
@@ -414,12 +419,6 @@ union all
 select 'lease', min(due), '', '', '', 0, 0, 0
 from duework_job where worker is not null and :leases
 
--- name: held_by_worker
-select worker, count(*)
-from duework_job
-where worker is not null
-group by worker
-
 -- name: worker_gone
 delete from duework_worker
 where id = :id
@@ -435,123 +434,11 @@ join duework_lane l on l.id = j.lane
 where j.id in (select value from json_each(:ids))
 order by j.id desc
 
--- name: search
--- One page, newest first. The phase is derived here and nowhere else in SQL.
-select j.id
-from duework_job j
-join duework_lane l on l.id = j.lane
-where j.id < :before
-  and (:task = '' or j.task = :task)
-  and (:queue = '' or l.queue = :queue)
-  and (:key = '' or j.key = :key)
-  and (:own = 1 or l.queue <> :own_queue or j.state = 'failed')
-  and (:phase = '' or :phase = j.state or :phase = case
-        when j.state <> 'open' then j.state
-        when j.worker is not null and j.due > :now then 'running'
-        when j.worker is not null then 'expired'
-        when j.due > :now then 'waiting'
-        else 'ready' end)
-order by j.id desc
-limit :wanted
-
--- name: search_failed
--- The same for failed jobs, by their own small index.
-select j.id
-from duework_job j
-join duework_lane l on l.id = j.lane
-where j.state = 'failed' and j.id < :before
-  and (:task = '' or j.task = :task)
-  and (:queue = '' or l.queue = :queue)
-  and (:key = '' or j.key = :key)
-order by j.id desc
-limit :wanted
-
--- name: search_held
--- The same for held jobs.
-select j.id
-from duework_job j
-join duework_lane l on l.id = j.lane
-where j.worker is not null and j.id < :before
-  and (:task = '' or j.task = :task)
-  and (:queue = '' or l.queue = :queue)
-  and (:key = '' or j.key = :key)
-  and (:own = 1 or l.queue <> :own_queue or j.state = 'failed')
-  and (:phase = 'running') = (j.due > :now)
-order by j.id desc
-limit :wanted
-
--- name: summary
--- Per lane: ready and waiting jobs, counted up to a bound, and the oldest ready one.
-select l.queue, l.task, l.priority, l.alone, l.due,
-       (select count(*) from (select 1 from duework_job j
-          where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now
-          order by j.due limit :bound) ready) as ready,
-       (select count(*) from (select 1 from duework_job j
-          where j.lane = l.id and j.state = 'open' and j.worker is null and j.due > :now
-          order by j.due limit :bound) waiting) as waiting,
-       (select count(*) from duework_job j where j.worker is not null and j.lane = l.id) as running,
-       (select min(j.due) from duework_job j
-          where j.lane = l.id and j.state = 'open' and j.worker is null and j.due <= :now) as oldest,
-       l.pace
-from duework_lane l
-order by l.queue, l.task, l.priority desc, l.alone
-
--- name: count_failed
-select count(*) from (
-    select 1 from duework_job where state = 'failed' order by id limit :bound) failed
-
--- name: count_kept
--- In the order of its index, so that no planner thinks of walking through the table instead.
-select count(*) from (
-    select 1 from duework_job where state <> 'open' order by due limit :bound) kept
-
--- name: of_lane
--- Open jobs of a lane that no worker holds, a chunk at a time.
-select id
-from duework_job
-where lane = :lane and state = 'open' and worker is null
-order by due, id
-limit :wanted
-
--- name: over
--- Settled rows whose retention has ended.
-select id, state, batch from duework_job
-where state <> 'open' and due <= :now
-order by due
-limit :wanted
-/*+ for update skip locked */
-
--- name: over_next
--- Those that end next, and since when they are kept.
-select due, settled from duework_job
-where state <> 'open'
-order by due
-limit :wanted
-
--- name: waiting_by_key
--- The open job of a key, if no worker holds it or is about to.
-select id, due from duework_job
-where task = :task and key = :key and state = 'open' and key is not null and worker is null
-/*+ for update skip locked */
-
--- name: keep_until
-update duework_job set due = :due where id = :id
-
 -- name: delete_jobs
 delete from duework_job where id in (select value from json_each(:ids))
 
 -- name: delete_attempts
 delete from duework_attempt where job in (select value from json_each(:ids))
-
--- name: delete_once
--- A chunk of what is over; compared again, since the key may have been used meanwhile.
-delete from duework_once
-where (task, key) in (select task, key from duework_once
-                      where until <= :now
-                      order by until
-                      limit :wanted)
-  and until <= :now
-returning job
 
 -- name: pause
 insert into duework_pause (queue) values (:queue) on conflict do nothing

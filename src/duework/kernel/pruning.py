@@ -13,14 +13,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from duework.db.database import Tx
-from duework.kernel import jobs
-from duework.kernel.job import Ending
+from duework.db.queries import load
+from duework.kernel import operate
+from duework.kernel.batches.counters import BATCHES
+from duework.kernel.job import DAY, Ending
 from duework.kernel.lanes import JOBS
 from duework.kernel.minutes.counters import forget
+from duework.kernel.operate import CHUNK
 from duework.kernel.paces import admission
 
 if TYPE_CHECKING:
     from duework.kernel.engine import Engine
+
+PRUNING = load("duework.kernel", "pruning")
 
 PRUNE_TASK = "duework.prune"
 PRUNE_KEY = "prune"
@@ -46,12 +51,12 @@ class Pruning:
             return False
         # One that runs, or that others have under lock, looks by itself: then with the next settle.
         for identifier, due in tx.query(
-            JOBS.waiting_by_key, {"task": PRUNE_TASK, "key": PRUNE_KEY}
+            PRUNING.waiting_by_key, {"task": PRUNE_TASK, "key": PRUNE_KEY}
         ):
             known = min(due, *ends)
             tx.after_commit.append(partial(setattr, self, "_due", known))
             if known < due:
-                tx.query(JOBS.keep_until, {"id": identifier, "due": known})
+                tx.query(PRUNING.keep_until, {"id": identifier, "due": known})
                 return True
         return False
 
@@ -64,24 +69,50 @@ def _short(ending: Ending | None) -> int:
     return keep if keep < PRUNE_EVERY_MS else 0
 
 
+def prune(tx: Tx, *, now: int, chunk: int = CHUNK) -> int:
+    """Delete a chunk of settled rows whose retention has ended; returns the most of one kind."""
+    found: dict[int, int | None] = {}
+    for identifier, state, batch in tx.query(PRUNING.over, {"now": now, "wanted": chunk}):
+        if state == "failed" and tx.query(JOBS.waiting_for, {"job": identifier}):
+            # It may be revived and done yet; without it, what waits would do so for ever.
+            tx.query(PRUNING.keep_until, {"id": identifier, "due": now + DAY})
+        else:
+            found[identifier] = batch
+    if found:
+        operate.delete_settled(tx, found, now=now)
+    once = tx.query(PRUNING.delete_once, {"now": now, "wanted": chunk})
+    return max(len(found), len(once), _prune_batches(tx, now=now, chunk=chunk))
+
+
+def _prune_batches(tx: Tx, *, now: int, chunk: int) -> int:
+    """The same for batches, of which no member's row is left."""
+    rows = tx.query(BATCHES.over, {"now": now, "wanted": chunk})
+    # Some of their members are kept for longer: failed ones for ever.
+    if staying := sorted(batch for batch, left in rows if left):
+        tx.query(BATCHES.keep_until, {"ids": staying, "due": now + DAY})
+    if over := sorted(batch for batch, left in rows if not left):
+        tx.query(BATCHES.delete, {"ids": over})
+    return len(rows)
+
+
 def prune_round(engine: Engine, chunks: int) -> int:
     """Delete settled rows whose retention is over, a small transaction each; the chunks it took."""
 
     def chunk(tx: Tx, items: list[None]) -> Sequence[int]:
         now = engine.clock.now()
-        quiet = admission.forget(tx, now=now, chunk=jobs.CHUNK)
-        old = forget(tx, now=now, chunk=jobs.CHUNK)
-        return [max(quiet, old, jobs.prune(tx, now=now)) for _ in items]
+        quiet = admission.forget(tx, now=now, chunk=CHUNK)
+        old = forget(tx, now=now, chunk=CHUNK)
+        return [max(quiet, old, prune(tx, now=now)) for _ in items]
 
     for done in range(1, chunks + 1):
-        if engine.writer.call(chunk, [None], patience=None)[0] < jobs.CHUNK:
+        if engine.writer.call(chunk, [None], patience=None)[0] < CHUNK:
             return done
     return chunks
 
 
 def wait_ms(engine: Engine) -> int:
     """How long until there is enough to prune again."""
-    rows = engine.database.ask(JOBS.over_next, {"wanted": SAMPLE})
+    rows = engine.database.ask(PRUNING.over_next, {"wanted": SAMPLE})
     now = engine.clock.now()
     times: list[int] = [max(due - now, _spacing(due - settled)) for due, settled in rows]
     return min([PRUNE_EVERY_MS, *times])

@@ -9,16 +9,25 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from duework.db.database import Tx
 from duework.errors import UsageError
 from duework.kernel.changes import touched
 from duework.kernel.error_text import hide
 from duework.kernel.job import Claimed, Effect, NewJob
+from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 
+if TYPE_CHECKING:
+    from duework.shapes.objects.proxy import ObjectHandle
+    from duework.typed.calls import Enqueues, MakesBatch, MakesSchedule, Starts, Submits
+
+P = ParamSpec("P")
 T = TypeVar("T")
+M = TypeVar("M")
+J = TypeVar("J")
+C = TypeVar("C")
 
 # Keys of jobs that a schedule made: with its key and its slot.
 SCHEDULED = "schedule:"
@@ -58,20 +67,65 @@ class Write:
         tx.write(self.sql, self.rows, **self.values)
 
 
-class Run:
+class CommitVerbs(Generic[J, C]):
+    """What a Run and a Transaction have in common: all of it goes with one commit, or nothing does.
+
+    Of a Transaction that is its own, and a verb answers; of a Run it is the settle, and nothing is known yet.
+    """
+
+    def _commit_now(self) -> int:
+        """The time that new rows go by."""
+        raise NotImplementedError
+
+    def _put(self, shape: str, item: Any) -> Any:
+        """Write an item of a shape, by its name: job, batch, chain, schedule, message, touch."""
+        raise NotImplementedError
+
+    def enqueue(self, task: Enqueues[P], /, *args: P.args, **kwargs: P.kwargs) -> J:
+        """Enqueue a task, or `task.using(…)`, with this commit or not at all."""
+        new: J = self._put("job", task.as_job(args, kwargs, self._commit_now()))
+        return new
+
+    @property
+    def batch(self) -> MakesBatch[J]:
+        """Make a batch with this commit; the id is the batch's. Takes what `app.batch` takes."""
+        return self._batch
+
+    def _batch(self, task: Any, items: Iterable[Any], /, **options: Any) -> J:
+        new: J = self._put("batch", task.as_batch(items, self._commit_now(), **options))
+        return new
+
+    def start(self, chain: Starts[P], /, *args: P.args, **kwargs: P.kwargs) -> C:
+        """Start a chain, or `chain.using(…)`, with this commit or not at all."""
+        new: C = self._put("chain", chain.as_chain(args, kwargs, self._commit_now()))
+        return new
+
+    @property
+    def schedule(self) -> MakesSchedule[None]:
+        """Make or change a schedule with this commit. Takes what `app.schedule` takes."""
+        return self._schedule
+
+    def _schedule(self, task: Any, /, **options: Any) -> None:
+        self._put("schedule", task.as_schedule(options, self._commit_now()))
+
+    def submit(self, outbox: Submits[M], message: M, /) -> None:
+        """Queue a message of an outbox, or of `outbox.using(…)`, with this commit or not at all."""
+        self._put("message", outbox.as_message(message, self._commit_now()))
+
+    def touch(self, *topics: str) -> None:
+        """Tell those who listen to `app.changes()` that these changed, once this has committed."""
+        self._put("touch", touched(topics))
+
+
+class Run(CommitVerbs[None, None]):
     """The running attempt; given to a task whose first parameter is annotated `Run`."""
 
     _random: random.Random | None = None
-    _cancelled = False
-    _closed = False
-    # What its claim took of quotas, by their names; set by the runner.
-    _taken: Mapping[str, int] = {}
 
-    def __init__(self, job: Claimed, host: Host) -> None:
+    def __init__(self, job: Claimed, host: Host, buffer: Buffer) -> None:
         self.job = job
         self._host = host
-        self._effects: list[Effect | NewJob] = []
-        self._spent: dict[str, int] = {}
+        self._buffer = buffer
 
     @property
     def attempt(self) -> int:
@@ -101,7 +155,7 @@ class Run:
     @property
     def cancelled(self) -> bool:
         """Whether to stop: cancelled, over its timeout, or no longer ours. For threads to look at."""
-        return self._cancelled
+        return self._buffer.stopped
 
     def random(self) -> float:
         """A number below 1 from a sequence that is the same in every attempt of this job."""
@@ -123,12 +177,13 @@ class Run:
         hide(value)
         return value
 
-    def object(self, of: Any, key: str) -> Any:
+    def object(self, of: type[T], key: str) -> ObjectHandle[T]:
         """A durable object by class and key, to call its methods: each call is a commit of its own.
 
         It is not undone when this attempt fails, and made again when it is retried: `run.key` tells.
         """
-        return self._host.object(of, key)
+        found: ObjectHandle[T] = self._host.object(of, key)
+        return found
 
     def spent(self, quota: Any, units: int) -> None:
         """Say how much of a quota this attempt has used in all; said again, the last one counts.
@@ -137,12 +192,13 @@ class Run:
         ends. Of one that says nothing, or whose process dies, all that was taken counts as used.
         """
         name = getattr(quota, "name", quota)
-        if name not in self._taken:
-            known = ", ".join(self._taken) or "none"
+        taken = self._buffer.taken
+        if name not in taken:
+            known = ", ".join(taken) or "none"
             raise UsageError(f"{self.job.task} takes nothing of {quota!r}; its quotas: {known}")
         if not isinstance(units, int) or isinstance(units, bool) or units < 0:
             raise UsageError(f"what was spent is a whole number from 0 up, not {units!r}")
-        self._spent[name] = units
+        self._buffer.spent[name] = units
 
     @overload
     def resource(self, resource: AsyncResource[T], /) -> Awaitable[T]: ...
@@ -158,63 +214,19 @@ class Run:
         self, sql: str, /, rows: Sequence[Mapping[str, Any]] | None = None, **values: Any
     ) -> None:
         """Write with the settle, or not at all."""
-        self._add(Write(sql, values, rows))
-
-    def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> None:
-        """Enqueue with the settle, or not at all. `task` may be `task.using(…)`."""
-        self._add(task.using()._new_job(args, kwargs, self._host.now()))  # noqa: SLF001 - ours
-
-    def batch(self, task: Any, items: Iterable[Any], /, **options: Any) -> None:
-        """Make a batch with the settle, or not at all. Takes what `app.batch` takes."""
-        new = task.using()._new_batch(items, self._host.now(), **options)  # noqa: SLF001 - ours
-        self._add(self._host.effect_as("batch", new))
-
-    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> None:
-        """Start a chain with the settle, or not at all. `chain` may be `chain.using(…)`."""
-        new = chain.using()._new_chain(args, kwargs, self._host.now())  # noqa: SLF001 - ours
-        self._add(self._host.effect_as("chain", new))
-
-    def schedule(self, task: Any, /, **options: Any) -> None:
-        """Make or change a schedule with the settle, or not at all; options as `app.schedule`."""
-        new = task.declared_by.new_schedule(task, options, self._host.now())
-        self._add(self._host.effect_as("schedule", new))
-
-    def submit(self, outbox: Any, message: Any, /) -> None:
-        """Queue a message with the settle, or not at all. `outbox` may be `outbox.using(…)`."""
-        new = outbox.using()._new(message, self._host.now())  # noqa: SLF001 - ours
-        self._add(self._host.effect_as("message", new))
-
-    def touch(self, *topics: str) -> None:
-        """Tell those who listen to `app.changes()` that these changed, with the settle or not at all."""
-        self._add(self._host.effect_as("touch", touched(topics)))
+        self._buffer.add(Write(sql, values, rows))
 
     def commit(self, function: Callable[[Any], Any]) -> None:
         """Call `function(tx)` inside the settle; what it returns becomes the job's result."""
-        self._add(lambda tx: function(self._host.transaction(tx)))
+        self._buffer.add(lambda tx: function(self._host.transaction(tx)))
 
-    def _add(self, effect: Effect | NewJob) -> None:
-        if self._closed:
-            raise UsageError("this attempt has ended; nothing can be added to it")
-        self._effects.append(effect)
+    def _commit_now(self) -> int:
+        return self._host.now()
 
-    def _stop(self) -> None:
-        self._cancelled = True
+    def _put(self, shape: str, item: Any) -> None:
+        self._buffer.add(item if shape == "job" else self._host.effect_as(shape, item))
 
-    def _close(self) -> tuple[Effect, ...]:
-        """End the buffering; the effects in order, neighbouring enqueues as one."""
-        self._closed = True
-        if not self._effects:
-            return ()
-        effects: list[Effect] = []
-        jobs: list[NewJob] = []
-        for each in self._effects:
-            if isinstance(each, NewJob):
-                jobs.append(each)
-                continue
-            if jobs:
-                effects.append(self._host.effect_of(jobs))
-                jobs = []
-            effects.append(each)
-        if jobs:
-            effects.append(self._host.effect_of(jobs))
-        return tuple(effects)
+
+def buffer_of(run: Run) -> Buffer:
+    """What the engine and its shapes have of a run, and its user has not."""
+    return run._buffer  # noqa: SLF001 - the one door

@@ -20,9 +20,9 @@ from duework.codec import checksum, encode
 from duework.db.database import Blocked, Retryable, TooSlow, Tx
 from duework.kernel.batches.counters import SettleContext
 from duework.kernel.error_text import describe, short
+from duework.kernel.failures.setbacks import after_crash, after_misfit, lane_among
 from duework.kernel.job import Ending, JobId, LockedJob, Reaction, State
 from duework.kernel.lanes import JOBS, Lanes
-from duework.kernel.setbacks import after_crash, after_misfit, lane_among
 
 # What is the user's own in all effects of one attempt; the database is locked for others meanwhile.
 EFFECT_LIMIT_MS = 2000

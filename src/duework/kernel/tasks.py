@@ -18,11 +18,11 @@ from typing import Any, Literal
 from duework.codec import PAYLOAD_LIMIT, ArgumentCodec, ResultCodec, return_type
 from duework.durations import Duration, milliseconds
 from duework.errors import TaskNotFound, UsageError
+from duework.kernel.failures.retry import Backoff, Exponential, delays
 from duework.kernel.job import KEEP, OWN_QUEUE, Ending
 from duework.kernel.outcomes import Outcome
 from duework.kernel.paces.admission import AddressedReport, Gate
 from duework.kernel.paces.pace import Pace, Rate
-from duework.kernel.retry import Backoff, Exponential, delays
 from duework.kernel.run import Run
 from duework.kernel.surroundings.arounds import AroundAttempt, check_around
 
@@ -212,6 +212,8 @@ class Registry:
         # Context managers around every attempt of the user's tasks, the outermost first.
         self.arounds: list[AroundAttempt] = []
         # By name: chain, schedule, message, batch.
+        # Manifests of shapes, by name.
+        self.shapes: dict[str, Any] = {}
         self.writes: dict[str, Writes] = {}
         self.task_paces: dict[str, tuple[Gate, ...]] = {}
         self.queue_paces: dict[str, tuple[Gate, ...]] = {}
@@ -252,6 +254,15 @@ class Registry:
         found = (*self.arounds, *task.inner)
         task.check_arounds(found)
         task.arounds = found
+
+    def limit_queue(
+        self, name: str, concurrency: int | None, pace: Pace | Sequence[Pace] = ()
+    ) -> None:
+        """What holds for a queue's jobs over all processes."""
+        if concurrency is not None:
+            self.queue_limits[name] = check_count("concurrency", concurrency, 1)
+        if pace:
+            self.pace_queue(name, pace)
 
     def pace_queue(self, name: str, pace: Pace | Sequence[Pace]) -> None:
         """Let a queue's jobs be admitted by a pace, whatever their tasks have."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from types import TracebackType
@@ -11,12 +11,12 @@ from typing import Any
 
 from duework.db.database import Changes, Tx
 from duework.db.writer.blocks import block, refuse_second, turn
-from duework.kernel.changes import touched
 from duework.kernel.engine import Engine
 from duework.kernel.job import Enqueued
+from duework.kernel.run import CommitVerbs
 
 
-class Transaction:
+class Transaction(CommitVerbs[Enqueued, Any]):
     """Given by `app.transaction()`, to `run.commit` functions and to `@task.settled`."""
 
     def __init__(self, tx: Tx, engine: Engine) -> None:
@@ -33,48 +33,27 @@ class Transaction:
         """Insert, update or delete, once or for each of `rows`."""
         return self._tx.write(sql, rows, **values)
 
-    def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> Enqueued:
-        """Enqueue a task, or `task.using(…)`, in this transaction."""
-        now = self._engine.clock_watch.checked_now()
-        job = task.using()._new_job(args, kwargs, now)  # noqa: SLF001 - ours
-        return self._engine.enqueue(self._tx, [job])[0]
-
-    def batch(self, task: Any, items: Iterable[Any], /, **options: Any) -> Enqueued:
-        """Make a batch in this transaction; the id is the batch's. Takes what `app.batch` takes."""
-        now = self._engine.clock.now()
-        new = task.using()._new_batch(items, now, **options)  # noqa: SLF001 - ours
-        return self._engine.batch(self._tx, [new])[0]
-
-    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Start a chain, or `chain.using(…)`, in this transaction."""
-        new = chain.using()._new_chain(args, kwargs, self._engine.clock.now())  # noqa: SLF001 - ours
-        return self._write("chain", new)
-
-    def schedule(self, task: Any, /, **options: Any) -> None:
-        """Make or change a schedule in this transaction; options as `app.schedule`."""
-        now = self._engine.clock.now()
-        self._write("schedule", task.declared_by.new_schedule(task, options, now))
-
-    def submit(self, outbox: Any, message: Any, /) -> None:
-        """Queue a message of an outbox, or of `outbox.using(…)`, in this transaction."""
-        self._write("message", outbox.using()._new(message, self._engine.clock.now()))  # noqa: SLF001 - ours
-
     def seal(self, name: str, value: str) -> None:
         """Seal a secret in this transaction, with the row that it belongs to."""
-        self._write("secret", self._engine.registry.writes["secret"].item(name, value))
+        self._put("secret", self._engine.registry.writes["secret"].item(name, value))
 
     def forget(self, name: str) -> bool:
         """Delete a secret in this transaction; whether there was one."""
         item = self._engine.registry.writes["secret"].item(name, None)
-        return bool(self._write("secret", item))
+        return bool(self._put("secret", item))
 
-    def touch(self, *topics: str) -> None:
-        """Tell those who listen to `app.changes()` that these changed, once this has committed."""
-        self._write("touch", touched(topics))
+    def _commit_now(self) -> int:
+        return self._engine.clock_watch.checked_now()
 
-    def _write(self, name: str, item: Any) -> Any:
-        """Let a shape write something of its own."""
-        return self._engine.registry.writes[name].verb(self._tx, [item])[0]
+    def _put(self, shape: str, item: Any) -> Any:
+        if shape == "job":
+            return self._engine.enqueue(self._tx, [item])[0]
+        return self._engine.registry.writes[shape].verb(self._tx, [item])[0]
+
+
+def inside(tx: Transaction) -> Tx:
+    """What the engine and its shapes have of a transaction, and its user has not."""
+    return tx._tx  # noqa: SLF001 - the one door
 
 
 class Block:

@@ -10,7 +10,8 @@ import json
 import logging
 import sys
 import traceback
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import TextIO
@@ -56,20 +57,28 @@ class ChildEnded:
     again_in: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
-    """A log line before it has a form."""
-
-    level: int
-    event: str
-    text: str
-
-
 Reported = facts.Fact | facts.Traffic | Stopping | ChildStarted | ChildEnded
 
 
+# The words of shapes' own facts, by the class of each: whoever knows the class may word it.
+_LEARNT: dict[type, facts.Wording] = {}
+
+
+def learn(words: Mapping[type, facts.Wording]) -> None:
+    """Know the words of a shape's facts from now on."""
+    _LEARNT.update(words)
+
+
+def _of_shape(fact: facts.ShapeFact) -> facts.Words:
+    if (wording := _LEARNT.get(type(fact))) is None:
+        return facts.Words(logging.INFO, type(fact).__name__, repr(fact))
+    return wording(fact)
+
+
 def level(fact: Reported) -> int:
-    """How much a fact matters; decided without making its words."""
+    """How much a fact matters; decided without making its words, but for those of shapes."""
+    if isinstance(fact, facts.ShapeFact):
+        return _of_shape(fact).level
     if isinstance(fact, facts.JobSettled):
         return _SETTLED.get(fact.kind, logging.INFO)
     return _LEVELS.get(type(fact), logging.INFO)
@@ -98,63 +107,65 @@ _LEVELS: dict[type, int] = {
 }
 
 
-def words(fact: Reported) -> LogLine:  # noqa: C901, PLR0911, PLR0912 - one sentence for each fact
+def words(fact: Reported) -> facts.Words:  # noqa: C901, PLR0911, PLR0912 - one sentence for each fact
     """A fact as a level, an event and a sentence."""
     how = level(fact)
     match fact:
         case facts.WorkerStarted():
             text = f"worker {fact.worker} started: pid {fact.pid}, {fact.tasks} tasks"
-            return LogLine(how, "worker_started", text)
+            return facts.Words(how, "worker_started", text)
         case facts.WorkerStopped():
             back = f", {_jobs(fact.released)} handed back" if fact.released else ""
-            return LogLine(how, "worker_stopped", f"worker {fact.worker} stopped{back}")
+            return facts.Words(how, "worker_stopped", f"worker {fact.worker} stopped{back}")
         case facts.JobStarted():
-            return LogLine(how, "job_started", f"{_job(fact)} started, attempt {fact.attempt}")
+            return facts.Words(how, "job_started", f"{_job(fact)} started, attempt {fact.attempt}")
         case facts.JobSettled():
-            return LogLine(how, "job_settled", _settled(fact))
+            return facts.Words(how, "job_settled", _settled(fact))
         case facts.Traffic():
-            return LogLine(how, "traffic", _traffic(fact))
+            return facts.Words(how, "traffic", _traffic(fact))
         case facts.LeaseWasLost():
             text = f"{_job(fact)} lost its lease: nothing of this attempt is written"
-            return LogLine(how, "lease_lost", text)
+            return facts.Words(how, "lease_lost", text)
         case facts.LeaseRecovered():
             why = "died" if fact.crashed else "did not extend its lease in time"
             text = f"job {fact.job} is open again: worker {fact.worker} {why}"
-            return LogLine(how, "lease_recovered", text)
+            return facts.Words(how, "lease_recovered", text)
         case facts.JobStuck():
             text = f"{_job(fact)} did not stop ({fact.why}): its slot was given to others"
-            return LogLine(how, "job_stuck", text)
+            return facts.Words(how, "job_stuck", text)
         case facts.JobBlocked():
             text = f"{_job(fact)} has ended and waits to be settled: {fact.why}"
-            return LogLine(how, "job_blocked", text)
+            return facts.Words(how, "job_blocked", text)
         case facts.LoopBlocked():
             text = f"{fact.task} has blocked the event loop for {fact.seconds} s at {fact.where}"
-            return LogLine(how, "loop_blocked", text)
+            return facts.Words(how, "loop_blocked", text)
         case facts.ClockStepped():
             text = f"the clock was set by {fact.milliseconds:+} ms: no lease is taken over for now"
-            return LogLine(how, "clock_stepped", text)
+            return facts.Words(how, "clock_stepped", text)
         case facts.Parked():
-            return LogLine(how, "parked", f"nothing can be written, no job is claimed: {fact.why}")
+            return facts.Words(
+                how, "parked", f"nothing can be written, no job is claimed: {fact.why}"
+            )
         case facts.Resumed():
-            return LogLine(how, "resumed", "writing works again")
+            return facts.Words(how, "resumed", "writing works again")
         case facts.UnknownTask():
             text = f"jobs of {fact.task} wait for a worker that knows this task; this one does not"
-            return LogLine(how, "unknown_task", text)
-        case facts.MessageMoved():
-            why = "" if fact.error is None else f": {fact.error.partition(chr(10))[0]}"
-            text = f"message {fact.id} of {fact.outbox} is {fact.state}{why}"
-            return LogLine(how, "message_moved", text)
+            return facts.Words(how, "unknown_task", text)
+        case facts.ShapeFact():
+            return _of_shape(fact)
         case Stopping():
             rest = (
                 "what runs is handed back now"
                 if fact.at_once
                 else f"what runs has {human(fact.grace_ms)} to finish; a second signal ends that"
             )
-            return LogLine(how, "stopping", f"{fact.signal}: no more jobs are claimed, {rest}")
+            return facts.Words(how, "stopping", f"{fact.signal}: no more jobs are claimed, {rest}")
         case ChildStarted():
-            return LogLine(how, "child_started", f"process {fact.number} started: pid {fact.pid}")
+            return facts.Words(
+                how, "child_started", f"process {fact.number} started: pid {fact.pid}"
+            )
         case ChildEnded():
-            return LogLine(how, "child_ended", _ended(fact))
+            return facts.Words(how, "child_ended", _ended(fact))
 
 
 _OfJob = (
@@ -312,6 +323,8 @@ def _trace_of(record: logging.LogRecord, form: logging.Formatter) -> str:
 
 def _fields(fact: Reported) -> dict[str, object]:
     """What a fact says, without the exception, which has a trace instead."""
+    if not is_dataclass(fact):
+        return {}
     names = [each.name for each in fields(fact) if each.name != "exception"]
     found = {name: getattr(fact, name) for name in names}
     return {key: str(v) if key in {"job", "worker", "id"} else v for key, v in found.items()}

@@ -11,7 +11,7 @@ from duework.shapes.deliveries.channels import Senders
 from duework.shapes.deliveries.handle import DeliveryShape
 from duework.shapes.outboxes.handle import OutboxShape
 from duework.shapes.outboxes.runner import OutboxRunner
-from duework.shapes.shape import Shape
+from duework.shapes.shape import Hooks
 
 
 class StandIns:
@@ -24,7 +24,7 @@ class StandIns:
         self._channels = channels
         self._undo: list[Callable[[], None]] = []
 
-    def take_place(self, shapes: Sequence[Shape]) -> None:
+    def take_place(self, shapes: Sequence[Hooks]) -> None:
         """Be called from now on, all or none of them."""
         postings = {each.name: each.posting for each in shapes if isinstance(each, OutboxShape)}
         senders = {

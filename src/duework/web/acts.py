@@ -22,7 +22,7 @@ DONE = {"revived": "opened again", "cancelled": "cancelled", "cancelling": "bein
 
 def audited(visit: Visit, what: str, target: str, act: Callable[[Tx], str]) -> str:
     """Act and write it down, or neither; returns what became of it."""
-    engine, who = visit.app.engine, visit.who
+    engine, who = visit.app.wiring.engine, visit.who
     assert who is not None
     why = redact(visit.sent("why"))[:1000]
 
@@ -64,7 +64,7 @@ def _each(visit: Visit, what: str, act: Callable[[Tx, int], str], back: str) -> 
 
 def retry(visit: Visit) -> Response:
     """Open settled jobs again, due at once."""
-    engine = visit.app.engine
+    engine = visit.app.wiring.engine
     return _each(visit, "retry", lambda tx, job: engine.revive(tx, [job])[0], visit.back("/jobs"))
 
 
@@ -72,7 +72,7 @@ def cancel(visit: Visit) -> Response:
     """End jobs, after asking."""
     if visit.sent("sure") != "yes" and "authorization" not in visit.request.headers:
         return ask_cancel(visit)
-    engine, who = visit.app.engine, visit.who
+    engine, who = visit.app.wiring.engine, visit.who
     assert who is not None
     why = redact(visit.sent("why")) or f"cancelled by {who.name}"
     return _each(
@@ -137,7 +137,7 @@ def resume(visit: Visit) -> Response:
 
 
 def _switch(visit: Visit, what: str, name: str) -> Response:
-    engine = visit.app.engine
+    engine = visit.app.wiring.engine
 
     def act(tx: Tx) -> str:
         (engine.pause if what == "pause" else engine.resume)(tx, [name])

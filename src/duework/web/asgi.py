@@ -13,6 +13,7 @@ from duework.web import acts, metrics, overview, pages
 from duework.web.live.route import PATH, live_route
 from duework.web.parts.table import part_routes
 from duework.web.rendering import renderer
+from duework.web.shapes.table import shape_routes
 from duework.web.shield import Shield
 from duework.web.visits import OPEN, Handler, door
 
@@ -49,7 +50,9 @@ def make(app: App, prefix: str = "", public_names: Iterable[str] = ()) -> Shield
     render = renderer(app)
     route = door(app, render)
     own = [route(path, handler, scope, (method,)) for path, handler, scope, method in TABLE]
-    parts = part_routes(app, route, [PATH, *(path for path, *_ in TABLE)])
+    taken = [PATH, *(path for path, *_ in TABLE)]
+    own[-1:-1] = shapes = shape_routes(app, route, taken)
+    parts = part_routes(app, route, [*taken, *(each.path for each in shapes)])
     live = live_route(app, [*own[:-1], *parts], render)
     # The last of ours answers to whatever is left.
     routes: list[BaseRoute] = [live, *own[:-1], *parts, own[-1]]

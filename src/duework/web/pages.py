@@ -66,7 +66,7 @@ def jobs(visit: Visit) -> Response:
     if rows is not None:
         # What the reader looks at stands still.
         newer = sum(_is_newer(job, rows) for job in shown)
-        shown = visit.app.jobs_by_id(rows)
+        shown = visit.app.wiring.jobs.get_many(rows)
     visit.again = _again(shown)
     return visit.render(
         *(visit, "jobs.html"),
@@ -167,8 +167,8 @@ def _held_back(visit: Visit, found: Job[Any]) -> Reason | None:
         what = "Everything" if "*" in paused else f"Queue {found.queue}"
         words = "Nothing of it starts until it is resumed."
         return Reason("lock", f"{what} is paused", words, "warn")
-    theirs = [name for name in visit.app.registry.names() if not name.startswith(OWN_TASKS)]
-    if theirs and visit.app.registry.get(found.task) is None:
+    theirs = [name for name in visit.app.wiring.registry.names() if not name.startswith(OWN_TASKS)]
+    if theirs and visit.app.wiring.registry.get(found.task) is None:
         words = "A worker that knows it may be running elsewhere."
         return Reason("unknown", "This App does not know the task", words, "warn")
     return None

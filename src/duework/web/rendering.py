@@ -18,6 +18,7 @@ from duework.clock import FOREVER
 from duework.errors import DatabaseError
 from duework.web import charts, filters
 from duework.web.json_text import pieces
+from duework.web.shapes.table import shape_links, with_templates
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -97,9 +98,12 @@ _PLAIN = '<time datetime="{}" title="{}">{}</time>'
 
 def renderer(app: App) -> Callable[..., Response]:
     """What pages are made with: `render(visit, "jobs.html", jobs=…)`."""
+    ours = environment()
+    assert ours.loader is not None
+    known = ours.overlay(loader=with_templates(app, ours.loader))
 
     def render(visit: Visit, template: str, *, status: int = 200, **values: Any) -> Response:
-        made = environment().get_template(template)
+        made = known.get_template(template)
         return HTMLResponse(made.render(**{**page_values(app, visit, status), **values}), status)
 
     return render
@@ -123,7 +127,7 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
         "base": base,
         "here": visit.here,
         "active": _active(visit.here),
-        "systems": systems(app.parts, visit.here),
+        "systems": [*of_shapes(app), *systems(app.parts, visit.here)],
         "now_iso": filters.iso(now),
         "clock_text": _clock_text(now, visit),
         "theme": visit.theme,
@@ -154,11 +158,26 @@ def _needing(app: App, visit: Visit | Visitor) -> int:
         return 0
 
 
+def of_shapes(app: App) -> list[dict[str, Any]]:
+    """What the side bar lists of shapes that have pages."""
+    return [
+        {
+            "url": url,
+            "title": name.capitalize(),
+            "icon": name if name in icons() else "objects",
+            "pages": [],
+        }
+        for name, url in shape_links(app)
+    ]
+
+
 def systems(parts: Sequence[Part], here: str) -> list[dict[str, Any]]:
     """What the side bar lists of parts: those with a page at "/", and below the open one its others."""
     found = []
     for part in parts:
-        pages = {page.endpoint.path: page for page in part.pages if page.auth == "token"}
+        pages = {
+            page.endpoint.path: page for page in part.contents.face.pages if page.auth == "token"
+        }
         if "/" not in pages or not pages["/"].nav:
             continue
         first, root = pages["/"], f"/{part.name}/"

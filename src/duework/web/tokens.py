@@ -108,7 +108,7 @@ class Tokens:
                     tx.query(WEB.end_sessions_of, {"hash": owner})
             return [len(rows) for rows in found]
 
-        if not self._app.engine.writer.call(revoke, [name])[0]:
+        if not self._app.wiring.engine.writer.call(revoke, [name])[0]:
             raise NotFound(f"there is no token {name!r} that could be revoked")
 
     def make_first(self, file: Path) -> bool:
@@ -133,7 +133,7 @@ class Tokens:
 
     def _real(self, length: int) -> int:
         """People read and type in real time, however fast the App's clock goes."""
-        return int(length * self._app.engine.clock.speed)
+        return int(length * self._app.wiring.engine.clock.speed)
 
     def who(self, secret: str, kind: str) -> Who | str:
         """Whose secret it is, or in a word why it opens nothing: unknown, expired or revoked."""
@@ -158,7 +158,7 @@ class Tokens:
             tx.query(WEB.delete_expired, {"now": now})
             return [self._enter(tx, each, session, found, now) for each in secrets_]
 
-        if not self._app.engine.writer.call(enter, [secret])[0]:
+        if not self._app.wiring.engine.writer.call(enter, [secret])[0]:
             raise NotFound(_REFUSED[found if isinstance(found, str) else "unknown"])
         return session
 
@@ -178,14 +178,14 @@ class Tokens:
         self._write(WEB.end_session, {"hash": hashed(session)})
 
     def _read(self, statement: Any, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-        with self._app.engine.database.reading() as tx:
+        with self._app.wiring.engine.database.reading() as tx:
             return tx.query(statement, values)
 
     def _write(self, statement: Any, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         def write(tx: Tx, items: list[dict[str, Any]]) -> list[list[tuple[Any, ...]]]:
             return [tx.query(statement, each) for each in items]
 
-        return self._app.engine.writer.call(write, [values])[0]
+        return self._app.wiring.engine.writer.call(write, [values])[0]
 
 
 _REFUSED = {

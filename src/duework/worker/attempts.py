@@ -281,7 +281,7 @@ class Attempts:
         self._interrupt(attempt)
 
     def _interrupt(self, attempt: RunningAttempt) -> None:
-        attempt.run._stop()  # noqa: SLF001 - ours
+        attempt.buffer.stopped = True
         if attempt.pool in {"async", "own"}:
             self._coroutines.interrupt(attempt)
         elif attempt.kill is not None:

@@ -12,15 +12,15 @@ from typing import Any
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
-from duework.kernel import processes
 from duework.kernel.claim import Claim, ClaimRequest, admissible, claim, claim_made
-from duework.kernel.clock_watch import TakeoverPause
 from duework.kernel.engine import Engine
 from duework.kernel.error_text import describe
 from duework.kernel.job import Claimed, Ending, Lease
 from duework.kernel.lanes import JOBS, Lane
+from duework.kernel.machine import processes
+from duework.kernel.machine.clock_watch import TakeoverPause
+from duework.kernel.machine.processes import Process
 from duework.kernel.paces.admission import AddressedReport, bring_back
-from duework.kernel.processes import Process
 from duework.kernel.recover import Verdict, recover, release_all, to_cancel, uncharge_crash
 from duework.kernel.settle import settle
 from duework.worker.started import started

@@ -17,9 +17,10 @@ from duework.codec import checksum
 from duework.durations import human
 from duework.errors import Error, InvalidArguments, TaskNotFound
 from duework.kernel.error_text import decided, describe
-from duework.kernel.job import KEEP, Claimed, Ending, PaceReport
+from duework.kernel.job import KEEP, Claimed, Effect, Ending, PaceReport
 from duework.kernel.outcomes import Cancel, Fail, Misfit, Outcome, Retry, Snooze, Throttled
 from duework.kernel.run import Host, Run
+from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.tasks import Definition, Registry
 
 # What is reported to paces of an ending that says no more than its kind.
@@ -49,6 +50,7 @@ class RunningAttempt(msgspec.Struct, eq=False):
     job: Claimed
     task: Definition
     run: Run
+    buffer: Buffer
     # Which kind of slot it runs in.
     pool: str
     args: list[Any]
@@ -95,20 +97,22 @@ class Runner:
             # Stored by code of another version, perhaps; a worker of that one may take it.
             why = f"its arguments do not fit this worker's version of the task: {error}"
             return self._ending(job, "misfit", task, now, error=why, watched=True)
-        deadline, run = monotonic + task.timeout_ms / 1000, Run(job, self._host)
+        deadline, buffer = monotonic + task.timeout_ms / 1000, Buffer()
         if task.gates or self._registry.queue_paces:
-            run._taken = self._registry.quotas(task, job.queue)  # noqa: SLF001 - ours
-        return RunningAttempt(job, task, run, task.pool, args, kwargs, now, deadline)
+            buffer.taken = self._registry.quotas(task, job.queue)
+        run = Run(job, self._host, buffer)
+        return RunningAttempt(job, task, run, buffer, task.pool, args, kwargs, now, deadline)
 
     def done(self, attempt: RunningAttempt, result: str = "null") -> Ending | None:
         """The ending of a task that is done; None if others are to know of it.
 
         As `_ending` would make it: it is by far the most common one.
         """
-        job, task, run = attempt.job, attempt.task, attempt.run
-        if run._effects or task.reactions or job.owner or task.gates or self._registry.queue_paces:  # noqa: SLF001 - ours
+        job, task, buffer = attempt.job, attempt.task, attempt.buffer
+        watched = task.reactions or job.owner or task.gates or self._registry.queue_paces
+        if watched or buffer.effects:
             return None
-        run._closed = True  # noqa: SLF001 - ours
+        buffer.closed = True
         keep = task.keep_ms
         return Ending(
             job.id,
@@ -133,7 +137,7 @@ class Runner:
             return self._done(attempt, value, now)
         outcome = error if error is not None else value
         job, task = attempt.job, attempt.task
-        effects = attempt.run._close() if error is None else ()  # noqa: SLF001 - ours
+        effects = self._effects(attempt) if error is None else ()
         match outcome:
             case Snooze() | Throttled():
                 throttled = isinstance(outcome, Throttled)
@@ -178,7 +182,7 @@ class Runner:
     def give_up_waiting(self, attempt: RunningAttempt, now: int) -> Ending:
         """The ending of an attempt that was asked to stop and did not."""
         # It may go on to use what it had not.
-        attempt.run._spent.clear()  # noqa: SLF001 - ours
+        attempt.buffer.spent.clear()
         return self._failure(attempt, TimedOut(attempt.stopping or "it did not stop"), now)
 
     def unreadable(self, attempt: RunningAttempt, now: int) -> Ending:
@@ -220,9 +224,12 @@ class Runner:
             return self._failure(attempt, error, now)
         if (ending := self.done(attempt, result)) is not None:
             return ending
-        effects = attempt.run._close()  # noqa: SLF001 - ours
+        effects = self._effects(attempt)
         done = (attempt.job, "done", attempt.task, now)
         return self._ending(*done, result=result, effects=effects, attempt=attempt)
+
+    def _effects(self, attempt: RunningAttempt) -> tuple[Effect, ...]:
+        return attempt.buffer.close(self._host.effect_of)
 
     def _failure(
         self,
@@ -293,7 +300,7 @@ class Runner:
             batch=job.batch,
             lane=job.lane,
             report=self._told(job, task, kind, report),
-            spent=() if attempt is None else _spent(attempt.run),
+            spent=() if attempt is None else _spent(attempt),
             **more,
         )
         if ending.effects or ending.watched:
@@ -324,10 +331,10 @@ class Runner:
         return ending.but(error=text, fallback=None)
 
 
-def _spent(run: Run) -> tuple[tuple[str, int, int, int], ...]:
+def _spent(attempt: RunningAttempt) -> tuple[tuple[str, int, int, int], ...]:
     """What it said that it has used, beside what its claim took."""
-    taken, said = run._taken, run._spent  # noqa: SLF001 - ours
-    at = run.job.taken_at
+    taken, said = attempt.buffer.taken, attempt.buffer.spent
+    at = attempt.job.taken_at
     return tuple((name, taken[name], used, at) for name, used in said.items() if name in taken)
 
 

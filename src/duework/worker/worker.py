@@ -16,15 +16,15 @@ from typing import Any
 
 from duework.clock import FOREVER, monotonic
 from duework.errors import Error, Gone, Unavailable
-from duework.kernel import processes
 from duework.kernel.claim import Claim, ClaimRequest, times
-from duework.kernel.clock_watch import TakeoverPause
 from duework.kernel.engine import Engine, WorkerLimits
 from duework.kernel.error_text import describe, said
 from duework.kernel.facts import Parked, Resumed, WorkerStarted, WorkerStopped
 from duework.kernel.job import SUSPECTS, Ending
 from duework.kernel.lanes import Lane
-from duework.kernel.processes import Process
+from duework.kernel.machine import processes
+from duework.kernel.machine.clock_watch import TakeoverPause
+from duework.kernel.machine.processes import Process
 from duework.worker.attempts import SWEEP_SECONDS, Attempts
 from duework.worker.host import WorkerHost
 from duework.worker.job_facts import SUM_UP_SECONDS, JobFacts

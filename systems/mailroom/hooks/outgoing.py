@@ -68,7 +68,7 @@ def rest() -> None:
     """Nobody wants to be told any more: look for nothing."""
     if not part.app.read("select tenant from mailroom_hook limit 1"):
         try:
-            part.app.find_schedule(KEY).delete()
+            part.app.get_schedule(KEY).delete()
         except NotFound:
             return
 

@@ -39,7 +39,7 @@ class Chain:
         return self.box.using(key=f"acme:{number}", lane="acme").enqueue(mail).id
 
     def state(self, identifier: int) -> str:
-        return self.box.message(identifier).state
+        return self.box.get_message(identifier).state
 
     def tried(self, number: int) -> dict[str, str]:
         return {row.provider: row.state for row in of_message(self.app, f"acme:{number}")}
@@ -153,7 +153,7 @@ def test_a_worker_that_dies_at_any_statement_sends_nothing_twice(bench: Bench) -
     assert crashes > 10
     counts = [each for twin in bench.t.all for each in twin.ledger.counts("key").values()]
     assert max(counts) == 1
-    states = [bench.chain.box.message(each.id).state for each in bench.chain.box.messages()]
+    states = [bench.chain.box.get_message(each.id).state for each in bench.chain.box.messages()]
     assert set(states) <= {"sent", "unsure"}
     assert sum(counts) >= states.count("sent")
     assert sum(counts) <= 20

@@ -32,7 +32,7 @@ class Bench:
         return self.box.using(key=f"acme:{number}").enqueue(mail).id
 
     def state(self, identifier: int) -> tuple[str, str | None]:
-        found = self.box.message(identifier)
+        found = self.box.get_message(identifier)
         return found.state, found.error
 
 

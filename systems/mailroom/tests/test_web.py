@@ -219,9 +219,9 @@ def test_an_operator_retries_decides_and_writes_from_the_page(
     assert operator.submit("/mailroom/send", **form).status_code == 303
     [line] = board.listed(room.app, state="queued")
     operator.submit(f"/mailroom/messages/{line['id']}/cancel")
-    assert box.message(line["id"]).state == "cancelled"
+    assert box.get_message(line["id"]).state == "cancelled"
     operator.submit(f"/mailroom/messages/{line['id']}/retry")
-    assert box.message(line["id"]).state == "queued"
+    assert box.get_message(line["id"]).state == "queued"
     operator.submit("/mailroom/send", **form | {"to": "nobody"})
     operator.submit("/mailroom/send", **form | {"tenant": "No One"})
     assert len(board.listed(room.app)) == 5
@@ -242,7 +242,7 @@ def test_what_is_unsure_is_decided_once(room: Room) -> None:
     operator.submit(f"/mailroom/messages/{one}/call-sent")
     operator.submit(f"/mailroom/messages/{one}/give-up")
     operator.submit(f"/mailroom/messages/{two}/give-up")
-    assert [box.message(each).state for each in (one, two)] == ["sent", "failed"]
+    assert [box.get_message(each).state for each in (one, two)] == ["sent", "failed"]
 
 
 def test_the_page_of_a_message_has_its_log_and_that_of_a_tenant_its_templates(

@@ -61,7 +61,7 @@ def outgoing() -> Iterator[tuple[book.Reminder, Schedule]]:
         last = page[-1].id
         names = {key_of(each.id): each for each in page}
         for key, each in names.items():
-            schedule = part.app.find_schedule(key)
+            schedule = part.app.get_schedule(key)
             if schedule.slot is not None:
                 yield each, schedule
 

@@ -317,7 +317,7 @@ def test_a_day_without_reminders_makes_no_job_but_the_one_that_tidies(h: Harness
 def test_no_more_than_the_limit_are_sent_at_once_and_a_limit_of_one_is_one_after_the_other(
     h: Harness, t: Twins
 ) -> None:
-    assert h.app.registry.queue_limits["reminders"] == part.settings.limit == 100
+    assert h.app.wiring.registry.queue_limits["reminders"] == part.settings.limit == 100
     hook = Hook(t)
     t.hooks.faults.set([{"route": "hook", "calls": "1..", "do": "delay", "seconds": 0.2}])
     for limit in (1, 3):

@@ -78,7 +78,7 @@ def test_a_cycle_has_one_primary_task_charts_before_searches(world: World) -> No
 @pytest.mark.rows("001-73", "001-74", "001-77", "001-78")
 def test_a_cycle_without_a_gap_does_not_run_and_a_stale_chart_ends_that(world: World) -> None:
     world.h.advance("30m")
-    assert world.app.find_schedule("scout.crawl").idles == 6
+    assert world.app.get_schedule("scout.crawl").idles == 6
     assert world.app.jobs(task="scout.crawl", limit=5) == []
     assert world.calls() == []
     now = world.h.now

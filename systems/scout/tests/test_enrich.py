@@ -18,7 +18,7 @@ def plant(world: World, count: int, first: int = 0) -> list[int]:
     """Apps of the twin's catalogue, as if a chart had shown them."""
     ids = [app.id for app in world.apple.catalogue.apps[first : first + count]]
     world.h.drain()
-    world.app.find_schedule("scout.crawl").pause()
+    world.app.get_schedule("scout.crawl").pause()
     with world.app.transaction() as tx:
         tx.write(
             "insert into scout_app (track_id, track_name, seller_name, first_seen_at, last_seen_at)"
@@ -75,7 +75,7 @@ def test_an_app_that_is_gone_is_marked_and_says_nothing_about_the_load(world: Wo
     [row] = world.app.read("select * from scout_app where track_id = 5")
     assert (row.enrichment_source, row.enriching, row.enrichments) == ("failed", None, 0)
     assert len(world.calls("lookup")) == 1
-    assert world.app.pace("enrich").details["total_failed"] == 0
+    assert world.app.get_pace("enrich").details["total_failed"] == 0
 
 
 @pytest.mark.rows("001-T14", "001-184")
@@ -103,7 +103,7 @@ def test_the_batch_grows_a_storm_leads_to_a_cooldown_and_it_grows_again(world: W
     grown = reading.controller()
     assert grown["current_batch_size"] > 10
     assert grown["success_rate"] == 100
-    points = [point[1:3] for point in world.app.pace("enrich").history]
+    points = [point[1:3] for point in world.app.get_pace("enrich").history]
     batch, interval = 10, 30_000
     for point in points:
         batch, interval = min(50, -(-batch * 125 // 100)), max(10_000, interval * 80 // 100)
@@ -128,11 +128,11 @@ def test_the_batch_grows_a_storm_leads_to_a_cooldown_and_it_grows_again(world: W
 
 @pytest.mark.rows("001-41", "001-42")
 def test_a_controller_that_was_stopped_stays_so_until_somebody_starts_it(world: World) -> None:
-    world.app.pace("enrich").stop()
+    world.app.get_pace("enrich").stop()
     plant(world, 60)
     world.h.advance("1h")
     assert world.calls("lookup") == []
-    world.app.pace("enrich").start()
+    world.app.get_pace("enrich").start()
     world.h.advance("2m")
     assert world.count("scout_app", "enriched_at is null") == 0
 

@@ -135,7 +135,7 @@ def test_a_small_run_leads_to_an_opportunity_in_ten_minutes(world: World) -> Non
     # Again: the same clusters, one row each.
     before = {each["cluster"]: each["first_at"] for each in found}
     cluster.cluster.enqueue()
-    world.app.find_schedule("scout.crawl").pause()
+    world.app.get_schedule("scout.crawl").pause()
     world.h.advance("5m")
     after = {each["cluster"]: each["first_at"] for each in reading.opportunities(200)}
     assert all(after.get(id_) == at for id_, at in before.items())
@@ -172,5 +172,5 @@ def test_a_debate_that_is_killed_at_any_statement_goes_on_where_it_was(world: Wo
 def test_neither_cron_runs_when_nothing_is_new(world: World) -> None:
     world.h.advance("13h")
     for name in ("crawl", "cluster"):
-        schedule = world.app.find_schedule(f"scout.{name}")
+        schedule = world.app.get_schedule(f"scout.{name}")
         assert (schedule.fires, schedule.last_outcome) == (0, "idle")

@@ -64,7 +64,7 @@ def test_nobody_is_chosen_who_is_paused_without_a_token_or_not_due(place: Place)
 
     assert place.app.batches() == []
     assert place.t.github.log.calls == 0
-    assert place.app.find_schedule("streaks.choose").last_outcome == "idle"
+    assert place.app.get_schedule("streaks.choose").last_outcome == "idle"
 
 
 @pytest.mark.rows("000-T11", "000-62")

@@ -60,7 +60,7 @@ def test_a_worker_that_is_killed_among_its_messages_tells_nobody_twice(
     try:
         with worker(url, key, upstreams, tmp_path / "first") as first:
             until(lambda: app.schedules("streaks.choose"), within=30)
-            app.find_schedule("streaks.choose").fire_now()
+            app.get_schedule("streaks.choose").fire_now()
             until(lambda: "sent" in states(app), within=30)
             first.kill()
         with worker(url, key, upstreams, tmp_path / "second"):

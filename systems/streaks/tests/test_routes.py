@@ -246,7 +246,7 @@ def test_a_database_that_does_not_answer_is_said_in_the_routes_words(
     def broken(*_: Any) -> Any:
         raise RuntimeError("no database")
 
-    monkeypatch.setattr(type(place.app), "abatch_of", broken)
+    monkeypatch.setattr(type(place.app), "aget_batch", broken)
     monkeypatch.setattr(type(place.app), "ajob", broken)
 
     batch = caller.get("/api/cron/batch/7")

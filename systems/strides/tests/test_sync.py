@@ -210,7 +210,7 @@ def test_calls_that_a_page_did_not_make_are_given_back(world: World) -> None:
 
     # Each asked for its totals, and once for activities: 40 were taken, 16 are used.
     assert len(world.asked()) == 16
-    assert world.app.pace("strava").used == 16
+    assert world.app.get_pace("strava").used == 16
 
 
 def test_a_refusal_in_the_middle_that_names_no_limits_waits_all_the_same(world: World) -> None:

@@ -16,7 +16,7 @@ from duework.codec import encode
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound, UsageError
 from duework.ids import Ids
-from duework.kernel import jobs
+from duework.kernel import enqueue, operate
 from duework.kernel.batches.counters import BATCHES, Tally
 from duework.kernel.error_text import storable
 from duework.kernel.job import (
@@ -74,12 +74,12 @@ def _insert(tx: Tx, new: NewMembers, *, ids: Ids, lanes: Lanes, now: int) -> int
         return 0
     if new.keys is None and common.serial is None and common.after is None:
         first = ids.draw_many(len(payloads))[0]
-        jobs.insert_alike(tx, common, payloads, first, lanes.number(tx, common.lane))
+        enqueue.insert_alike(tx, common, payloads, first, lanes.number(tx, common.lane))
         return len(payloads)
     keys: Sequence[str | None] = new.keys or [None] * len(payloads)
     both = zip(payloads, keys, strict=True)
     members = [common.but(payload=payload, key=key) for payload, key in both]
-    answers = jobs.enqueue(tx, members, ids=ids, lanes=lanes, now=now)
+    answers = enqueue.enqueue(tx, members, ids=ids, lanes=lanes, now=now)
     return sum(not answer.existed for answer in answers)
 
 
@@ -122,7 +122,7 @@ def _follow(tx: Tx, new: NewBatch, batch: int, ids: Ids, lanes: Lanes) -> dict[s
 
 def open_members(tx: Tx, batch: int, after: int) -> list[int]:
     """A chunk of members that have not ended, from the oldest on; go on after the last one."""
-    values = {"batch": batch, "after": after, "wanted": jobs.CHUNK}
+    values = {"batch": batch, "after": after, "wanted": operate.CHUNK}
     return [row[0] for row in tx.query(BATCHES.open_members, values)]
 
 
@@ -137,7 +137,7 @@ def cancel(
 ) -> list[str]:
     """As the verb on jobs, for many; without `react` those that nothing hangs on end all at once."""
     if react is not None:
-        return jobs.cancel(tx, members, why=why, now=now, lanes=lanes, react=react)
+        return operate.cancel(tx, members, why=why, now=now, lanes=lanes, react=react)
     values = {"ids": list(members), "due": now + KEEP, "why": storable(why), "now": now}
     tally = Tally()
     ended = tx.query(BATCHES.cancel_plain, values)
@@ -146,7 +146,7 @@ def cancel(
     tally.write(tx, now=now)
     left = sorted(set(members).difference(row[0] for row in ended))
     there = [row[0] for row in tx.query(JOBS.held_unlocked, {"ids": left})]
-    rest = jobs.cancel(tx, there, why=why, now=now, lanes=lanes, react=_nobody) if there else []
+    rest = operate.cancel(tx, there, why=why, now=now, lanes=lanes, react=_nobody) if there else []
     return ["cancelled"] * len(ended) + rest
 
 
@@ -163,14 +163,14 @@ def retry(tx: Tx, batch: int, *, then: bool, ids: Ids, now: int) -> int:
     tally = Tally()
     tally.reopened(batch, "failed", revived)
     tally.write(tx, now=now)
-    wanted, last = {"batch": batch, "wanted": jobs.CHUNK}, 0
+    wanted, last = {"batch": batch, "wanted": operate.CHUNK}, 0
     while rest := tx.query(BATCHES.failed_in_order, {**wanted, "after": last}):
         last = rest[-1][0]
-        revived += len(jobs.revive(tx, [job for job, _, key in rest if key is None], now=now))
+        revived += len(operate.revive(tx, [job for job, _, key in rest if key is None], now=now))
         for job, task, key in rest:
             # What another open job with that key has taken over is not wanted twice.
             if key is not None and not tx.query(JOBS.key_taken, {"task": task, "key": key}):
-                revived += len(jobs.revive(tx, [job], now=now))
+                revived += len(operate.revive(tx, [job], now=now))
     if then and revived:
         tx.query(BATCHES.rearm, {"id": batch, "job": ids.draw()})
     return revived
@@ -186,7 +186,7 @@ def find(tx: Tx, batch: int) -> tuple[Any, ...]:
 
 def page(tx: Tx, *, name: str, before: int, limit: int) -> list[tuple[Any, ...]]:
     """Rows of batches, newest first."""
-    values = {"before": before, "wanted": min(limit, jobs.CHUNK)}
+    values = {"before": before, "wanted": min(limit, operate.CHUNK)}
     if name:
         return tx.query(BATCHES.list_named, {**values, "name": name})
     return tx.query(BATCHES.list, values)
@@ -201,7 +201,7 @@ def members(
     tx: Tx, batch: int, *, phase: str, before: int, limit: int, now: int
 ) -> list[tuple[Any, ...]]:
     """One page of a batch's jobs, newest first."""
-    values = {"batch": batch, "before": before, "wanted": min(limit, jobs.CHUNK)}
+    values = {"batch": batch, "before": before, "wanted": min(limit, operate.CHUNK)}
     if phase == "failed":
         found = tx.query(BATCHES.failed_members, values)
     else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from duework.averbs import averb
+from duework.averbs import Verbs, averb
 from duework.clock import pause
 from duework.durations import Duration
 from duework.errors import Error, WaitTimeout
@@ -25,9 +25,7 @@ from duework.kernel.job import KEEP, MemberTerms, NewBatch
 from duework.task import Task, Using, new_members
 
 if TYPE_CHECKING:
-    from duework.app import App
     from duework.db.database import Tx
-    from duework.kernel.engine import Engine
 
 AnyTask = Task[..., Any, Any] | Using[..., Any]
 
@@ -71,7 +69,7 @@ class Batch(msgspec.Struct, frozen=True):
     then: str | None = None
     # Whether its key led to a batch that was there already.
     existed: bool = False
-    _app: Any = None
+    _batches: Any = None
 
     def __repr__(self) -> str:
         return f"<batch {self.id} {self.name} of {self.total}>"
@@ -79,28 +77,27 @@ class Batch(msgspec.Struct, frozen=True):
     def progress(self) -> Progress:
         """How far it is now: one row, and a look at its leased rows, however many members it has."""
         with self._of().engine.database.reading() as tx:
-            batch = _view(verbs.find(tx, self.id), self._app)
+            batch = _view(verbs.find(tx, self.id), self._batches)
             return _progress(batch, verbs.running(tx, self.id))
 
     def refresh(self) -> Batch:
         """The batch as it is now."""
-        return self._of().batch_of(self.id)
+        return self._of().get(self.id)
 
     def jobs(self, *, phase: str = "", before: int = 2**62, limit: int = 50) -> list[Job[Any]]:
         """Its members, newest first; go on with `before=` the last id."""
-        app = self._of()
-        now = app.now()
-        with app.engine.database.reading() as tx:
+        batches = self._of()
+        now = batches.now()
+        with batches.engine.database.reading() as tx:
             rows = verbs.members(tx, self.id, phase=phase, before=before, limit=limit, now=now)
-        return [app._view(row) for row in rows]  # noqa: SLF001 - ours
+        return [batches.wiring.jobs.view(row) for row in rows]
 
     def cancel(self, why: str = "its batch was cancelled") -> int:
         """End every member that has not ended; those that run are stopped by their workers.
 
         A chunk at a time, and safe to repeat. The follow-up is enqueued when the last one has ended.
         """
-        app = self._of()
-        engine, text = app.engine, redact(why)
+        engine, text = self._of().engine, redact(why)
         count = last = 0
 
         def cancel(tx: Tx, chunks: list[list[int]]) -> list[int]:
@@ -134,13 +131,13 @@ class Batch(msgspec.Struct, frozen=True):
 
         A batch whose last member has ended is over, and this a `Conflict` that changes nothing.
         """
-        app = self._of()
-        engine = app.engine
+        batches = self._of()
+        engine = batches.engine
         with engine.database.reading() as tx:
             terms = verbs.terms(tx, self.id)
         task = engine.registry.find(self.task)
         plain = MemberTerms(task.policy.queue, task.policy.priority)
-        new = new_members(task, terms or plain, items, app.now())
+        new = new_members(task, terms or plain, items, batches.now())
         mine = msgspec.structs.replace(new, member=new.member.but(batch=self.id))
         return engine.writer.call(engine.add_members, [mine])[0]
 
@@ -149,7 +146,7 @@ class Batch(msgspec.Struct, frozen=True):
         batch = self.refresh()
         if not batch.fired or batch.then_id is None:
             return None
-        return self._of().job(batch.then_id)
+        return self._of().wiring.jobs.get(batch.then_id)
 
     def wait(self, timeout: Duration | None = None) -> Progress:
         """Wait until every member has ended; `WaitTimeout` if that takes longer."""
@@ -177,11 +174,11 @@ class Batch(msgspec.Struct, frozen=True):
     aadd = averb(add)
     athen_job = averb(then_job)
 
-    def _of(self) -> App:
-        if self._app is None:
+    def _of(self) -> Batches:
+        if self._batches is None:
             raise Error("this batch is not bound to an App")
-        app: App = self._app
-        return app
+        batches: Batches = self._batches
+        return batches
 
 
 def _progress(batch: Batch, running: int) -> Progress:
@@ -197,23 +194,16 @@ def _progress(batch: Batch, running: int) -> Progress:
     )
 
 
-def _view(row: tuple[Any, ...], app: Any, *, existed: bool = False) -> Batch:
+def _view(row: tuple[Any, ...], of: Any, *, existed: bool = False) -> Batch:
     names = Batch.__struct_fields__[: len(row)]
     fields: dict[str, Any] = dict(zip(names, row, strict=True))
-    return Batch(**{**fields, "fired": bool(fields["fired"])}, existed=existed, _app=app)
+    return Batch(**{**fields, "fired": bool(fields["fired"])}, existed=existed, _batches=of)
 
 
-class Batches:
+class Batches(Verbs):
     """What an App can do with batches."""
 
-    if TYPE_CHECKING:
-
-        @property
-        def engine(self) -> Engine: ...
-
-        def now(self) -> int: ...
-
-    def batch(
+    def create(
         self,
         task: AnyTask,
         items: Iterable[Any],
@@ -236,7 +226,7 @@ class Batches:
         using = task.using()
         options: dict[str, Any] = {"name": name, "then": then, "key": key, "keep": keep}
         options |= {"member_key": member_key, "once": once}
-        new = using._new_batch(items, self.now(), **options)  # noqa: SLF001 - ours
+        new = using.as_batch(items, self.now(), **options)
         return self._made(new, using._options.connection)  # noqa: SLF001 - ours
 
     def _made(self, new: NewBatch, connection: Any) -> Batch:
@@ -249,17 +239,13 @@ class Batches:
         answer = engine.batch(tx, [new])[0]
         return _view(verbs.find(tx, answer.id), self, existed=answer.existed)
 
-    def batch_of(self, identifier: int) -> Batch:
+    def get(self, identifier: int) -> Batch:
         """A batch by its id; `NotFound` if there is none, or it is not kept any more."""
         with self.engine.database.reading() as tx:
             return _view(verbs.find(tx, int(identifier)), self)
 
-    def batches(self, *, name: str = "", before: int = 2**62, limit: int = 50) -> list[Batch]:
+    def search(self, *, name: str = "", before: int = 2**62, limit: int = 50) -> list[Batch]:
         """Batches, newest first; go on with `before=` the last id."""
         with self.engine.database.reading() as tx:
             rows = verbs.page(tx, name=name, before=before, limit=limit)
         return [_view(row, self) for row in rows]
-
-    abatch = averb(batch)
-    abatch_of = averb(batch_of)
-    abatches = averb(batches)

@@ -24,7 +24,7 @@ from duework.kernel.job import phase
 from duework.kernel.run import Run
 
 if TYPE_CHECKING:
-    from duework.app import App
+    from duework.shapes.chains.verbs import Chains
 
 ChainState = Literal["active", "done", "failed", "cancelled"]
 Counts = dict[str, int | float]
@@ -50,9 +50,9 @@ class Next(msgspec.Struct, frozen=True, tag="next"):
     """
 
     cursor: Any
-    counts: Counts = {}
+    counts: Mapping[str, int | float] = {}
     size: int | None = None
-    quota: Counts = {}
+    quota: Mapping[str, int | float] = {}
     # A duration.
     delay: Any = None
     expected: Expected | None = None
@@ -69,8 +69,8 @@ class Next(msgspec.Struct, frozen=True, tag="next"):
 class End(msgspec.Struct, frozen=True, tag="end"):
     """This page is done and was the last one."""
 
-    counts: Counts = {}
-    quota: Counts = {}
+    counts: Mapping[str, int | float] = {}
+    quota: Mapping[str, int | float] = {}
     expected: Expected | None = None
 
 
@@ -101,7 +101,8 @@ class Page:
         self.cursor: Any = None if row.cursor is None else decode(row.cursor)
         # The counts of all completed pages, summed.
         self.totals: Counts = decode(row.counts)
-        self._expected: Expected | None = None
+        # What was said of the end, if anything was.
+        self.expected: Expected | None = None
 
     def expect(
         self,
@@ -119,12 +120,12 @@ class Page:
         if (total is None) == (span is None):
             raise UsageError("page.expect takes a total, or span=(first, last)")
         if span is None:
-            self._expected = Expected(total=_number("total", total), of=of)
+            self.expected = Expected(total=_number("total", total), of=of)
             return
         if len(span) != 2:  # noqa: PLR2004 - two ends
             raise UsageError(f"span= is the cursor at the beginning and at the end, not {span!r}")
         first, last = (_number("span", each) for each in span)
-        self._expected = Expected(first=first, last=last)
+        self.expected = Expected(first=first, last=last)
 
     def __repr__(self) -> str:
         return f"<page {self.number} of chain {self.chain}>"
@@ -207,7 +208,7 @@ class Chain(msgspec.Struct, frozen=True):
     due: int
     # Whether a start found this chain instead of making it.
     existed: bool = False
-    _app: Any = None
+    _chains: Any = None
 
     def __repr__(self) -> str:
         return f"<chain {self.id} {self.task} {self.state}, {self.completed} pages>"
@@ -252,7 +253,7 @@ class Chain(msgspec.Struct, frozen=True):
 
     def refresh(self) -> Chain:
         """The chain as it is now."""
-        return self._of().get_chain(self.id)
+        return self._of().get(self.id)
 
     def progress(self) -> ChainProgress:
         """How far it is now: one row, whatever its size."""
@@ -270,21 +271,20 @@ class Chain(msgspec.Struct, frozen=True):
 
     def pages(self, *, after: int = 0, limit: int = 100) -> list[ChainPage]:
         """Its pages in order; go on with `after=` the last number."""
-        app = self._of()
-        return app._chains.pages(self.id, after, limit)  # noqa: SLF001 - ours
+        return self._of().pages(self.id, after, limit)
 
     def cancel(self, why: str = "cancelled by hand") -> str:
         """End it between two pages: 'cancelled', 'cancelling' if a page runs, or how it had ended."""
-        return self._of()._chains.cancel(self.id, why)  # noqa: SLF001 - ours
+        return self._of().cancel(self.id, why)
 
     def resume(self) -> Chain:
         """Go on after the last completed page; `Conflict` if it is done or its key is taken."""
-        self._of()._chains.resume(self.id)  # noqa: SLF001 - ours
+        self._of().resume(self.id)
         return self.refresh()
 
     def retry(self) -> Chain:
         """Run its failed page again; `Conflict` if there is none."""
-        self._of()._chains.retry(self.id)  # noqa: SLF001 - ours
+        self._of().retry(self.id)
         return self.refresh()
 
     arefresh = averb(refresh)
@@ -312,11 +312,11 @@ class Chain(msgspec.Struct, frozen=True):
             await asyncio.sleep(delay)
         raise WaitTimeout(f"chain {self.id} is still active after {timeout}")
 
-    def _of(self) -> App:
-        if self._app is None:
+    def _of(self) -> Chains:
+        if self._chains is None:
             raise Error("this chain is not bound to an App")
-        app: App = self._app
-        return app
+        chains: Chains = self._chains
+        return chains
 
 
 def _place(cursor: Any, first: float | None) -> float | None:

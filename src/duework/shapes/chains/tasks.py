@@ -12,28 +12,30 @@ import inspect
 import typing
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, Unpack
 
 import msgspec
 
-from duework.averbs import averb
+from duework.averbs import Verbs
 from duework.codec import check_template
 from duework.durations import Duration, Moment, milliseconds, planned
 from duework.errors import UsageError
 from duework.kernel.job import LaneName, NewJob
 from duework.kernel.outcomes import Cancel, Outcome
-from duework.kernel.run import Run, Write
+from duework.kernel.run import Run, Write, buffer_of
 from duework.kernel.surroundings.reactions import reaction as in_settle
 from duework.kernel.tasks import check_name, check_priority
+from duework.shapes.chains import SHAPE
 from duework.shapes.chains.handle import Chain, ChainState, End, Next, Page, check_size
-from duework.shapes.chains.verbs import CHAINS, STOPPED, NewChain
-from duework.shapes.shape import Shape
+from duework.shapes.chains.verbs import CHAINS, STOPPED, Chains, NewChain
+from duework.shapes.shape import Hooks, Shape
 from duework.task import Task
 
 if TYPE_CHECKING:
-    from duework.app import App
     from duework.kernel.tasks import Definition
-    from duework.shapes.chains.verbs import Chains
+    from duework.part import Part
+    from duework.typed.options import ChainOptions, PolicyOptions
+    from duework.wiring import Wiring
 
 P = ParamSpec("P")
 Said = Next | End | Outcome
@@ -105,7 +107,7 @@ class ChainTask(Generic[P]):
     def __call__(self, page: Page, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.__wrapped__(page, *args, **kwargs)
 
-    def using(self, **options: Any) -> Starting[P]:
+    def using(self, **options: Unpack[ChainOptions]) -> Starting[P]:
         """Options for the next start: key, page_size, delay, at, priority, queue."""
         return Starting(self, _options(StartOptions(), options))
 
@@ -132,11 +134,16 @@ class ChainTask(Generic[P]):
         return reaction
 
     def _chains(self) -> Chains:
-        return self._task.app._chains  # noqa: SLF001 - ours
+        return self._task.wiring.find(ChainVerbs).chains
 
-    def _new_chain(
+    def as_chain(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewChain:
+        """A chain with these arguments, to be written in a transaction."""
+        return self.new_chain(args, kwargs, StartOptions(), now)
+
+    def new_chain(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], options: StartOptions, now: int
     ) -> NewChain:
+        """The same with options."""
         definition = self.definition
         payload = definition.arguments.encode(args, kwargs)
         key = options.key
@@ -154,14 +161,16 @@ class ChainTask(Generic[P]):
         return f"<chain task {self.name}>"
 
 
-class Known(Shape):
+class Known(Hooks):
     """Tells an App of a chain's task: what is to be done at its end."""
+
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self, task: ChainTask[...]) -> None:
         self._task = task
 
-    def bind(self, app: App) -> None:
-        app._chains.tasks[self._task.name] = self._task  # noqa: SLF001 - ours
+    def bind(self, wiring: Wiring) -> None:
+        wiring.find(ChainVerbs).chains.tasks[self._task.name] = self._task
 
 
 class Starting(Generic[P]):
@@ -171,24 +180,25 @@ class Starting(Generic[P]):
         self._task = task
         self._options = options
 
-    def using(self, **options: Any) -> Starting[P]:
+    def using(self, **options: Unpack[ChainOptions]) -> Starting[P]:
         """The same with more options."""
         return Starting(self._task, _options(self._options, options))
 
     def start(self, *args: P.args, **kwargs: P.kwargs) -> Chain:
         """Start a chain; durable when this returns."""
-        app = self._task._task.app  # noqa: SLF001 - ours
-        new = self._new_chain(args, kwargs, app.now())
-        return app.engine.writer.call(self._task._chains().start_all, [new])[0]  # noqa: SLF001 - ours
+        wiring = self._task._task.wiring  # noqa: SLF001 - ours
+        new = self.as_chain(args, kwargs, wiring.now())
+        return wiring.engine.writer.call(self._task._chains().start_all, [new])[0]  # noqa: SLF001 - ours
 
     async def astart(self, *args: P.args, **kwargs: P.kwargs) -> Chain:
         """The same for async code."""
-        app = self._task._task.app  # noqa: SLF001 - ours
-        new = self._new_chain(args, kwargs, app.now())
-        return (await app.engine.writer.acall(self._task._chains().start_all, [new]))[0]  # noqa: SLF001 - ours
+        wiring = self._task._task.wiring  # noqa: SLF001 - ours
+        new = self.as_chain(args, kwargs, wiring.now())
+        return (await wiring.engine.writer.acall(self._task._chains().start_all, [new]))[0]  # noqa: SLF001 - ours
 
-    def _new_chain(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewChain:
-        return self._task._new_chain(args, kwargs, self._options, now)  # noqa: SLF001 - ours
+    def as_chain(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewChain:
+        """A chain with these arguments and options, to be written in a transaction."""
+        return self._task.new_chain(args, kwargs, self._options, now)
 
 
 def _options(known: StartOptions, more: Mapping[str, Any]) -> StartOptions:
@@ -255,14 +265,14 @@ def _conclude(page: Page, said: Any) -> Any:
         return said
     if not isinstance(said, (Next, End)):
         raise UsageError(f"a page returns Next(cursor=…) or End(), not {type(said).__name__}")
-    said = msgspec.structs.replace(said, expected=page._expected)  # noqa: SLF001 - ours
+    said = msgspec.structs.replace(said, expected=page.expected)
     if isinstance(said, Next):
         if said.cursor == page.cursor:
             raise UsageError(f"the cursor did not move: page {page.number} started at it too")
         if said.delay is not None:
             said = msgspec.structs.replace(said, delay=milliseconds(said.delay) / 1000)
     run, ours = page.run, said
-    if any(not isinstance(each, (Write, NewJob)) for each in run._effects):  # noqa: SLF001 - ours
+    if any(not isinstance(each, (Write, NewJob)) for each in buffer_of(run).effects):
         # What a function given to `run.commit` returns would become the result instead.
         run.commit(lambda _: ours)
     return said
@@ -271,51 +281,40 @@ def _conclude(page: Page, said: Any) -> Any:
 # --- what App and Part have of this
 
 
-class DeclaresChains(Protocol):
-    """An App or a Part."""
+def declare_chain(
+    part: Part, *, page_size: int = 1000, key: str | None = None, **options: Unpack[PolicyOptions]
+) -> Callable[[PageFunction[P]], ChainTask[P]]:
+    """Register a function `(page: Page, …) -> Next | End` that does one page of a chain.
 
-    def _register(
-        self, function: Callable[..., Any], options: dict[str, Any]
-    ) -> Task[..., Any, Any]: ...
+    `key` is a text with the names of arguments in braces: at most one active chain has it.
+    Other options are those of a task, for its pages.
+    """
 
-    def _adopt(self, shape: Shape) -> None: ...
+    def decorate(function: PageFunction[P]) -> ChainTask[P]:
+        check_size(page_size)
+        wrapped = _wrapped(function)
+        if key is not None:
+            check_template("key", key, _without_first(inspect.signature(function)).parameters)
+        task = part.contents.register(wrapped, {"retries": RETRIES, **options})
+        made = ChainTask(task, function, page_size, key)
+        part.contents.adopt(Known(made))
+        return made
 
-
-class ChainDecorator:
-    """`@app.chain` and `@part.chain`."""
-
-    def chain(
-        self: DeclaresChains, *, page_size: int = 1000, key: str | None = None, **options: Any
-    ) -> Callable[[PageFunction[P]], ChainTask[P]]:
-        """Register a function `(page: Page, …) -> Next | End` that does one page of a chain.
-
-        `key` is a text with the names of arguments in braces: at most one active chain has it.
-        Other options are those of a task, for its pages.
-        """
-
-        def decorate(function: PageFunction[P]) -> ChainTask[P]:
-            check_size(page_size)
-            wrapped = _wrapped(function)
-            if key is not None:
-                check_template("key", key, _without_first(inspect.signature(function)).parameters)
-            task = self._register(wrapped, {"retries": RETRIES, **options})
-            made = ChainTask(task, function, page_size, key)
-            self._adopt(Known(made))
-            return made
-
-        return decorate
+    return decorate
 
 
-class ChainVerbs:
+class ChainVerbs(Verbs):
     """What an App has to find chains."""
 
-    _chains: Chains
+    def __init__(self, wiring: Wiring) -> None:
+        super().__init__(wiring)
+        self.chains = Chains()
 
-    def get_chain(self, identifier: int) -> Chain:
+    def get(self, identifier: int) -> Chain:
         """The chain as it is now; `NotFound` if there is none."""
-        return self._chains.get(identifier)
+        return self.chains.get(identifier)
 
-    def chains(
+    def search(
         self,
         *,
         state: ChainState | None = None,
@@ -326,7 +325,4 @@ class ChainVerbs:
     ) -> list[Chain]:
         """Chains, newest first; go on with `before=` the last id."""
         wanted = {"state": state or "", "task": task, "key": key}
-        return self._chains.search(**wanted, before=before, limit=limit)
-
-    aget_chain = averb(get_chain)
-    achains = averb(chains)
+        return self.chains.search(**wanted, before=before, limit=limit)

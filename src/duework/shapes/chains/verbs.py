@@ -25,12 +25,13 @@ from duework.kernel.job import KEEP, Ending, LaneName, LockedJob, NewJob
 from duework.kernel.settle import THEIRS, lock_jobs
 from duework.kernel.tasks import Writes
 from duework.kernel.transaction import Transaction
+from duework.shapes.chains import SHAPE
 from duework.shapes.chains.handle import Chain, ChainPage, Counts, End, Next, expected_of, page_of
-from duework.shapes.shape import CHUNK, Shape, in_chunks
+from duework.shapes.shape import CHUNK, Hooks, Shape, in_chunks
 
 if TYPE_CHECKING:
-    from duework.app import App
     from duework.shapes.chains.tasks import ChainTask
+    from duework.wiring import Wiring
 
 CHAINS = load("duework.shapes.chains", "chains")
 
@@ -61,23 +62,25 @@ class PageRow(msgspec.Struct, frozen=True):
     size: int
 
 
-class Chains(Shape):
+class Chains(Hooks):
     """The chains of one App, whether or not this process knows their code."""
 
-    kind: ClassVar[str] = "chain"
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self) -> None:
-        self._app: App | None = None
+        self._wiring: Wiring | None = None
         self.tasks: dict[str, ChainTask[...]] = {}
 
-    def bind(self, app: App) -> None:
-        self._app = app
-        app.registry.writes["chain"] = Writes(NewChain, self.start_all)
+    def bind(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+
+    def writes(self) -> Mapping[str, Writes]:
+        return {"chain": Writes(NewChain, self.start_all)}
 
     @property
     def _engine(self) -> Engine:
-        assert self._app is not None, "bound"
-        return self._app.engine
+        assert self._wiring is not None, "bound"
+        return self._wiring.engine
 
     def _call(self, verb: Callable[[Tx, list[Item]], Sequence[Result]], item: Item) -> Result:
         return self._engine.writer.call(verb, [item])[0]
@@ -109,7 +112,7 @@ class Chains(Shape):
 
     def _view(self, row: Sequence[Any]) -> Chain:
         fields: dict[str, Any] = dict(zip(Chain.__struct_fields__, row, strict=False))
-        return Chain(**fields, _app=self._app)
+        return Chain(**fields, _chains=self)
 
     def _found(self, rows: Sequence[Sequence[Any]], identifier: int) -> Chain:
         if not rows:
@@ -165,7 +168,7 @@ class Chains(Shape):
 
     def _enqueue(self, tx: Tx, chain: Chain, at: int) -> int:
         lane = LaneName(chain.queue, chain.task, chain.priority)
-        job = NewJob(lane, chain.payload, at, owner=f"{self.kind}:{chain.id}")
+        job = NewJob(lane, chain.payload, at, owner=f"{self.shape.owner}:{chain.id}")
         return self._engine.enqueue(tx, [job])[0].id
 
     def prune(self) -> None:
@@ -182,27 +185,26 @@ class Chains(Shape):
 
     # --- a page has ended
 
-    def settled(self, tx: Transaction, job: LockedJob, ending: Ending) -> None:
+    def settled(self, tx: Tx, job: LockedJob, ending: Ending) -> None:
         """A page is done, failed or cancelled, in the transaction that says so."""
-        inside = tx._tx  # noqa: SLF001 - ours
         identifier = _number((job.owner or "").partition(":")[2])
-        if identifier is None or not (rows := inside.query(CHAINS.lock, {"id": identifier})):
+        if identifier is None or not (rows := tx.query(CHAINS.lock, {"id": identifier})):
             return
         chain = self._view(rows[0])
-        page = self._page(inside, chain)
+        page = self._page(tx, chain)
         # A page that is done stays so, whoever revives its job; the end may be left to do.
         if page.job != job.id or (page.state == "done" and not chain.finishing):
             return
         if ending.kind == "cancelled" and ending.error == STOPPED and chain.state == "active":
             # It was resumed between the look of its page and this.
-            self._again(inside, chain, page, None)
+            self._again(tx, chain, page, None)
         elif ending.kind == "done" and page.state == "done":
             self._late_end(tx, chain)
         elif ending.kind == "done":
             self._completed(tx, chain, job, ending)
         else:
             if page.state != "done":
-                self._settle_page(inside, chain, job, ending)
+                self._settle_page(tx, chain, job, ending)
             if chain.state == "active":
                 self._stop(tx, chain, ending.kind, ending.error)
 
@@ -228,11 +230,10 @@ class Chains(Shape):
         }
         tx.query(CHAINS.settle_page, values)
 
-    def _completed(self, tx: Transaction, chain: Chain, job: LockedJob, ending: Ending) -> None:
+    def _completed(self, tx: Tx, chain: Chain, job: LockedJob, ending: Ending) -> None:
         """Count a page; then the next one, or the end, unless the chain was cancelled."""
-        inside = tx._tx  # noqa: SLF001 - ours
         said = msgspec.json.decode(ending.result or "", type=Next | End)
-        self._settle_page(inside, chain, job, ending, said)
+        self._settle_page(tx, chain, job, ending, said)
         chain = msgspec.structs.replace(
             chain,
             completed=chain.number,
@@ -241,17 +242,17 @@ class Chains(Shape):
         )
         if chain.state == "failed":
             # An operator has revived the job of its failed page.
-            chain = self._reactivated(inside, chain)
+            chain = self._reactivated(tx, chain)
         if isinstance(said, Next):
             size, cursor = said.size or chain.size, encode(said.cursor, CURSOR_LIMIT, "cursor")
             chain = msgspec.structs.replace(chain, size=size, stored_cursor=cursor)
             if chain.state == "active":
-                chain = self._next(inside, chain, said.delay)
+                chain = self._next(tx, chain, said.delay)
         elif chain.state == "active":
             chain = self._finished(tx, chain)
         else:
             chain = msgspec.structs.replace(chain, finishing=1)
-        self._rewrite(inside, chain)
+        self._rewrite(tx, chain)
 
     def _next(self, tx: Tx, chain: Chain, delay: float | None = None) -> Chain:
         chain = msgspec.structs.replace(chain, number=chain.completed + 1)
@@ -259,43 +260,42 @@ class Chains(Shape):
         self._new_page(tx, chain, at=self._engine.clock.now() + after)
         return chain
 
-    def _late_end(self, tx: Transaction, chain: Chain) -> None:
+    def _late_end(self, tx: Tx, chain: Chain) -> None:
         """Its last page was done when it was cancelled: the end comes after a resume."""
-        inside = tx._tx  # noqa: SLF001 - ours
         if chain.state == "failed":
-            chain = self._reactivated(inside, chain)
+            chain = self._reactivated(tx, chain)
         if chain.state == "active":
-            self._rewrite(inside, self._finished(tx, chain))
+            self._rewrite(tx, self._finished(tx, chain))
 
-    def _finished(self, tx: Transaction, chain: Chain) -> Chain:
+    def _finished(self, tx: Tx, chain: Chain) -> Chain:
         """The end, with what the task does then; if that raises, the page that ended it has failed."""
         chain = msgspec.structs.replace(self._ended(chain, "done", None), finishing=0)
         if (task := self.tasks.get(chain.task)) is not None:
+            theirs = Transaction(tx, self._engine)
             for function in task.finishers:
-                more = function(tx, chain)
+                more = function(theirs, chain)
                 if isinstance(more, Mapping):
                     counts = _sum(chain.counts, more)
                     chain = msgspec.structs.replace(chain, stored_counts=counts)
             for reaction in task.reactions:
-                reaction(tx, chain, "done")
+                reaction(theirs, chain, "done")
         return chain
 
-    def _stop(self, tx: Transaction, chain: Chain, state: Any, error: str | None) -> None:
+    def _stop(self, tx: Tx, chain: Chain, state: Any, error: str | None) -> None:
         """End an active chain early. A reaction that fails is undone, and the chain is ended."""
-        inside = tx._tx  # noqa: SLF001 - ours
         chain = self._ended(chain, state, short(error))
         task = self.tasks.get(chain.task)
         try:
             if task is not None and task.reactions:
-                with inside.savepoint():
+                with tx.savepoint():
                     for reaction in task.reactions:
-                        reaction(tx, chain, state)
+                        reaction(Transaction(tx, self._engine), chain, state)
         except (Retryable, RecursionError, MemoryError):
             raise
         except THEIRS as raised:
             text = f"{error} (and a reaction to that failed: {describe(raised)})"
             chain = msgspec.structs.replace(chain, error=short(text))
-        self._rewrite(inside, chain)
+        self._rewrite(tx, chain)
 
     def _ended(self, chain: Chain, state: Any, error: str | None) -> Chain:
         now = self._engine.clock.now()
@@ -364,7 +364,7 @@ class Chains(Shape):
                 answers.append("cancelled")
             else:
                 # A page that has yet to begin looks at the chain's state itself.
-                self._stop(Transaction(tx, engine), chain, "cancelled", why)
+                self._stop(tx, chain, "cancelled", why)
                 answers.append("cancelling")
         return answers
 

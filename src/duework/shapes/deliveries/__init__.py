@@ -1,1 +1,5 @@
 """Deliveries: one body, several channels, only what failed again."""
+
+from duework.shapes.shape import Shape
+
+SHAPE = Shape("deliveries", __name__, owner="delivery")

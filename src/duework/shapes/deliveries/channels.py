@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -22,10 +23,11 @@ from duework.durations import Duration, milliseconds
 from duework.errors import LeaseLost, NotFound, UsageError
 from duework.kernel.error_text import describe, said, storable
 from duework.kernel.job import NewJob
+from duework.kernel.moves import still_held, wake
 from duework.kernel.outcomes import LOST, Fail, Outcome, Retry, Snooze, Throttled
-from duework.kernel.run import Run
+from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import leads_with
-from duework.shapes.deliveries.send import Send, written
+from duework.shapes.deliveries.send import Send, SendWrites, written
 from duework.shapes.shape import doing, waited_for
 
 if TYPE_CHECKING:
@@ -208,8 +210,7 @@ class Senders:
 
     def start(self, tx: Tx, starts: list[SendStart]) -> Sequence[SendAnswer]:
         """Commit the start of each send that may begin."""
-        held = tx.query(DELIVERIES.ours, {"ids": sorted(start.place.child for start in starts)})
-        fences: dict[int, int] = {row[0]: row[1] for row in held}
+        fences = still_held(tx, [start.place.child for start in starts])
         now, answers = self._engine().clock.now(), []
         for start in starts:
             place = start.place
@@ -233,12 +234,12 @@ class Senders:
         [answer] = await self._engine().writer.acall(self.start, [start], patience=None)
         if answer.refused:
             return _refused(run, start.place, answer.refused)
-        to = self._to(run, start.place, answer)
+        begun = Begun(run, start.place)
         try:
-            gave = self._call(name, to, args, kwargs)
-            return _ended(to, start.place, await gave if inspect.isawaitable(gave) else gave)
+            gave = self._call(name, self._to(begun, answer), args, kwargs)
+            return begun.ended(await gave if inspect.isawaitable(gave) else gave)
         except Exception as error:  # noqa: BLE001 - whatever a sender raises is its outcome
-            return _raised(to, start.place, error, self.channels[name].lost)
+            return begun.raised(error, self.channels[name].lost)
 
     def send(self, run: Run, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The same by a `def`, in a thread."""
@@ -246,11 +247,11 @@ class Senders:
         [answer] = self._engine().writer.call(self.start, [start], patience=None)
         if answer.refused:
             return _refused(run, start.place, answer.refused)
-        to = self._to(run, start.place, answer)
+        begun = Begun(run, start.place)
         try:
-            return _ended(to, start.place, waited_for(self._call(name, to, args, kwargs)))
+            return begun.ended(waited_for(self._call(name, self._to(begun, answer), args, kwargs)))
         except Exception as error:  # noqa: BLE001 - whatever a sender raises is its outcome
-            return _raised(to, start.place, error, self.channels[name].lost)
+            return begun.raised(error, self.channels[name].lost)
 
     def _call(self, name: str, to: Send, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The channel's function, or what a test has put in its place: both are called alike."""
@@ -260,8 +261,10 @@ class Senders:
         more = {"key": to.key} if channel.takes_key else {}
         return function(*first, *args, **kwargs, **more)
 
-    def _to(self, run: Run, place: Place, answer: SendAnswer) -> Send:
-        return Send(run, answer.key, answer.number, lambda: self._arguments(place.job))
+    def _to(self, begun: Begun, answer: SendAnswer) -> Send:
+        delivery = begun.place.job
+        arguments = partial(self._arguments, delivery)
+        return Send(begun.run, answer.key, answer.number, arguments, begun.writes)
 
     def _arguments(self, delivery: int) -> dict[str, Any]:
         assert self.codec is not None, "declared"
@@ -292,7 +295,7 @@ class Senders:
         """Let the delivery judge. One that is being looked at just now would go to sleep again."""
         engine = self._engine()
         now = engine.clock.now()
-        tx.query(DELIVERIES.wake, {"job": delivery, "now": now})
+        wake(tx, delivery, now=now)
         engine.ring_after(tx)
         if held:
             # A job that finds nothing to send, and so comes back here.
@@ -325,45 +328,47 @@ def _refused(run: Run, place: Place, why: str) -> None:
         raise LeaseLost
     if why == "unsure":
         text, now = "nobody can tell whether it was sent: its worker was lost", run.now
-        run._add(lambda tx: place.note(tx, "unsure", text, now))  # noqa: SLF001 - ours
+        buffer_of(run).add(lambda tx: place.note(tx, "unsure", text, now))
 
 
-def _ended(to: Send, place: Place, gave: Any) -> None:
-    """It was sent, whatever it returned; unless that is an outcome, which may as well be raised."""
-    if isinstance(gave, Outcome):
-        raise gave
-    _noted(to, place, "sent", None)
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A send whose start is committed: how it ends is written with the settle of the job that sends."""
 
+    run: Run
+    place: Place
+    writes: SendWrites = field(default_factory=SendWrites)
 
-def _raised(
-    to: Send, place: Place, error: Exception, lost: tuple[type[BaseException], ...]
-) -> Outcome:
-    """A failure that is known to be one is recorded; a lost reply leaves the start as it is."""
-    run = to._run  # noqa: SLF001 - ours
-    if isinstance(error, lost):
-        raise error
-    if isinstance(error, (Snooze, Throttled)):
-        row = {"job": place.job, "channel": place.channel, "child": place.child}
-        run._add(doing(DELIVERIES.forget_start, row))  # noqa: SLF001 - ours
-        return error
-    said_so = isinstance(error, Outcome)
-    text = said(error) if said_so else describe(error)
-    if said_so and not isinstance(error, Retry):
-        _noted(to, place, "failed", text, given_up=True)
-    else:
-        now = run.now
-        run._add(lambda tx: place.note(tx, "failed", text, now))  # noqa: SLF001 - ours
-    return Fail(text)
+    def ended(self, gave: Any) -> None:
+        """It was sent, whatever it returned; unless that is an outcome, which may as well be raised."""
+        if isinstance(gave, Outcome):
+            raise gave
+        self._note("sent", None)
 
+    def raised(self, error: Exception, lost: tuple[type[BaseException], ...]) -> Outcome:
+        """A failure that is known to be one is recorded; a lost reply leaves the start as it is."""
+        place = self.place
+        if isinstance(error, lost):
+            raise error
+        if isinstance(error, (Snooze, Throttled)):
+            row = {"job": place.job, "channel": place.channel, "child": place.child}
+            buffer_of(self.run).add(doing(DELIVERIES.forget_start, row))
+            return error
+        said_so = isinstance(error, Outcome)
+        text = said(error) if said_so else describe(error)
+        if said_so and not isinstance(error, Retry):
+            self._note("failed", text, given_up=True)
+        else:
+            now = self.run.now
+            buffer_of(self.run).add(lambda tx: place.note(tx, "failed", text, now))
+        return Fail(text)
 
-def _noted(
-    to: Send, place: Place, state: str, error: str | None, *, given_up: bool = False
-) -> None:
-    """Let the outcome and the sender's own writes be written with the settle of the job that sends."""
-    now, writes = to.now, to._close()  # noqa: SLF001 - ours
+    def _note(self, state: str, error: str | None, *, given_up: bool = False) -> None:
+        """With what the sender itself wants to be written."""
+        now, writes = self.run.now, self.writes.close()
 
-    def note(tx: Tx) -> None:
-        text = written(tx, writes, error) if writes else error
-        place.note(tx, state, text, now, given_up=given_up)
+        def note(tx: Tx) -> None:
+            text = written(tx, writes, error) if writes else error
+            self.place.note(tx, state, text, now, given_up=given_up)
 
-    to._run._add(note)  # noqa: SLF001 - ours
+        buffer_of(self.run).add(note)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Unpack, overload
 
 from duework.errors import UsageError
 from duework.kernel.run import Run
 from duework.kernel.tasks import check_name, leads_with
 from duework.shapes.deliveries.channels import Channel, Partial, Senders
 from duework.shapes.deliveries.handle import Delivery, DeliveryShape
-from duework.shapes.shape import Shape, waited_for
-from duework.task import Task
+from duework.shapes.shape import waited_for
+
+if TYPE_CHECKING:
+    from duework.part import Part
+    from duework.typed.options import PolicyOptions
 
 P = ParamSpec("P")
 
@@ -21,37 +24,28 @@ P = ParamSpec("P")
 DEFAULTS: dict[str, Any] = {"retries": 3, "backoff": ("1m", "5m", "30m")}
 
 
-class Deliveries:
-    """What App and Part have of deliveries: the decorator that declares one."""
+def declare_delivery(
+    part: Part,
+    *,
+    channels: Mapping[str, Channel],
+    partial: Partial = "advance",
+    **options: Unpack[PolicyOptions],
+) -> _Declare:
+    """Declare a delivery: its body chooses channels and payloads, and runs once.
 
-    if TYPE_CHECKING:
-
-        def _register(
-            self, function: Callable[..., Any], options: dict[str, Any]
-        ) -> Task[..., Any, Any]: ...
-
-        def _adopt(self, shape: Shape) -> None: ...
-
-    def delivery(
-        self, *, channels: Mapping[str, Channel], partial: Partial = "advance", **options: Any
-    ) -> _Declare:
-        """Declare a delivery: its body chooses channels and payloads, and runs once.
-
-        `partial="advance"`: it is done as soon as one channel was sent, with the failed ones on
-        record. `partial="retry-failed"`: the failed ones are retried, and only they.
-        With `isolation="process"` the body has a process of its own; channels are sent by the worker.
-        """
-        if not channels:
-            raise UsageError("a delivery needs at least one channel")
-        for name, channel in channels.items():
-            check_name("channel", name)
-            if not isinstance(channel, Channel):
-                raise UsageError(
-                    f"channel {name}: write Channel(function, …), not {channel!r:.100}"
-                )
-        if partial not in {"advance", "retry-failed"}:
-            raise UsageError("partial= is 'advance' or 'retry-failed'")
-        return _Declare(self, channels, partial, {**DEFAULTS, **options})
+    `partial="advance"`: it is done as soon as one channel was sent, with the failed ones on
+    record. `partial="retry-failed"`: the failed ones are retried, and only they.
+    With `isolation="process"` the body has a process of its own; channels are sent by the worker.
+    """
+    if not channels:
+        raise UsageError("a delivery needs at least one channel")
+    for name, channel in channels.items():
+        check_name("channel", name)
+        if not isinstance(channel, Channel):
+            raise UsageError(f"channel {name}: write Channel(function, …), not {channel!r:.100}")
+    if partial not in {"advance", "retry-failed"}:
+        raise UsageError("partial= is 'advance' or 'retry-failed'")
+    return _Declare(part, channels, partial, {**DEFAULTS, **options})
 
 
 class _Declare:
@@ -59,12 +53,12 @@ class _Declare:
 
     def __init__(
         self,
-        owner: Deliveries,
+        part: Part,
         channels: Mapping[str, Channel],
         partial: Partial,
         options: dict[str, Any],
     ) -> None:
-        self._owner = owner
+        self._part = part
         self._channels = channels
         self._partial: Partial = partial
         self._options = options
@@ -81,21 +75,21 @@ class _Declare:
     def __call__(self, body: Callable[P, Any], /) -> Delivery[P]: ...
 
     def __call__(self, body: Any, /) -> Any:
-        owner, options = self._owner, self._options
+        contents, options = self._part.contents, self._options
         plan = DeliveryShape(self._channels, self._partial)
         name = options.get("name") or body.__name__
         senders = {each: _sender(plan.senders, each) for each in self._channels}
         isolated = options.get("isolation") is not None
         function = _chooser(plan, body) if isolated else _deliverer(plan, body)
-        task = owner._register(function, {**options, "name": name})  # noqa: SLF001
+        task = contents.register(function, {**options, "name": name})
         task.definition.reactions.append(plan.ended)
         task.definition.around_child = plan.around_child if isolated else None
         plan.senders.codec = task.definition.arguments
         for each, sender in senders.items():
             chosen = self._sender_options(self._channels[each])
-            made = owner._register(sender, {**chosen, "name": f"{name}.{each}"})  # noqa: SLF001
+            made = contents.register(sender, {**chosen, "name": f"{name}.{each}"})
             plan.add(each, made.definition)
-        owner._adopt(plan)  # noqa: SLF001 - ours
+        contents.adopt(plan)
         return Delivery(task, body, plan)
 
     def _sender_options(self, channel: Channel) -> dict[str, Any]:

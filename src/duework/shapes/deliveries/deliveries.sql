@@ -34,19 +34,8 @@ where job = :job and channel = :channel and state = 'unsure'
 -- name: judge_anew
 update duework_delivery set concluded = 0 where job = :job and state = 'failed'
 
--- name: no_expiry
--- Its channels have the expiry from now on: once they were sent it is too late to expire.
-update duework_job set expires = null where id = :job
-
 -- name: concluded
 update duework_delivery set concluded = 1 where job = :job and state = 'failed'
-
--- name: ours
--- Which of these jobs are still held under this fence; no claim can come in between.
-select id, fence from duework_job
-where id in (select value from json_each(:ids)) and worker is not null
-order by id
-/*+ for update */
 
 -- name: payload_of
 select payload from duework_job where id = :job
@@ -84,11 +73,6 @@ select state, worker from duework_job where id = :job /*+ for update */
 
 -- name: under_way
 select channel, child, send_started from duework_delivery where job = :job and state = 'sending'
-
--- name: wake
-update duework_job
-set due = :now
-where id = :job and state = 'open' and worker is null and due > :now
 
 -- name: to_look_at
 select d.job, d.channel, j.state, j.due

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Unpack
 
 from duework.averbs import averb
 from duework.clock import FOREVER
@@ -18,9 +18,12 @@ from duework.codec import decode
 from duework.db.database import Tx
 from duework.errors import NotFound, UsageError
 from duework.kernel.job import DAY, LaneName, NewJob
+from duework.kernel.moves import never_expire
 from duework.kernel.outcomes import Fail, Outcome, Retry, Snooze
-from duework.kernel.run import Run
+from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import Definition
+from duework.kernel.transaction import Transaction, inside
+from duework.shapes.deliveries import SHAPE
 from duework.shapes.deliveries.channels import (
     DELIVERIES,
     KIND,
@@ -34,15 +37,16 @@ from duework.shapes.deliveries.channels import (
     sending,
     to_resend,
 )
-from duework.shapes.shape import CHUNK, Shape, doing, in_chunks
+from duework.shapes.shape import CHUNK, Hooks, Shape, doing, in_chunks
 from duework.task import Task, Using
 
 if TYPE_CHECKING:
-    from duework.app import App
     from duework.handles import Job
     from duework.kernel.engine import Engine
     from duework.kernel.job import Ending, LockedJob
     from duework.kernel.transaction import Transaction
+    from duework.typed.options import EnqueueOptions
+    from duework.wiring import Wiring
 
 P = ParamSpec("P")
 
@@ -58,23 +62,17 @@ class Delivery(Task[P, Any, Any]):
     def __init__(
         self, task: Task[..., Any, Any], body: Callable[..., Any], plan: DeliveryShape
     ) -> None:
-        super().__init__(task.definition, None, task.declared_by)
-        self._inner = task
+        super().__init__(task.definition, task.contents)
         self._body = body
         self._plan = plan
         self.__wrapped__ = body
         self.__doc__ = body.__doc__
         self.__name__ = body.__name__
 
-    @property
-    def app(self) -> App:
-        """The App that it was declared on, or that has included its Part."""
-        return self._inner.app
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._body(*args, **kwargs)
 
-    def using(self, **options: Any) -> Using[P, Any]:
+    def using(self, **options: Unpack[EnqueueOptions]) -> Using[P, Any]:
         """Options for the next enqueue, as of any task."""
         if options.get("when_running") is not None:
             raise UsageError("a delivery chooses its channels once: it takes no when_running=")
@@ -87,21 +85,21 @@ class Delivery(Task[P, Any, Any]):
     achannels = averb(channels)
 
 
-class DeliveryShape(Shape):
+class DeliveryShape(Hooks):
     """One declared delivery: what happens from the body's choice to the verdict."""
 
-    kind: ClassVar[str] = KIND
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self, channels: Mapping[str, Channel], partial: Partial) -> None:
         self.senders = Senders(channels, lambda: self._engine)
         self._partial = partial
-        self._app: App | None = None
+        self._wiring: Wiring | None = None
         self._tasks: dict[str, Definition] = {}
         # The tasks that send, and their channels.
         self.names: dict[str, str] = {}
 
-    def bind(self, app: App) -> None:
-        self._app = app
+    def bind(self, wiring: Wiring) -> None:
+        self._wiring = wiring
 
     def add(self, channel: str, task: Definition) -> None:
         """The task whose jobs send a channel."""
@@ -110,9 +108,9 @@ class DeliveryShape(Shape):
 
     @property
     def _engine(self) -> Engine:
-        if self._app is None:
+        if self._wiring is None:
             raise UsageError("this delivery belongs to a Part that no App has included yet")
-        return self._app.engine
+        return self._wiring.engine
 
     def channels(self, job: int) -> list[Sending]:
         with self._engine.database.reading() as tx:
@@ -137,7 +135,7 @@ class DeliveryShape(Shape):
         if ending.kind != "done":
             return ending
         for effect in ending.effects:
-            run._add(effect)  # noqa: SLF001 - ours
+            buffer_of(run).add(effect)
         return self.begin(run, decode(ending.result or "{}"))
 
     def begin(self, run: Run, payloads: dict[str, str] | Outcome) -> Any:
@@ -156,9 +154,9 @@ class DeliveryShape(Shape):
                 row |= {"payload": text, "child": child.id, "expires": job.expires}
                 tx.query(DELIVERIES.insert, {**row, "due": now + DAY})
             if job.expires is not None:
-                tx.query(DELIVERIES.no_expiry, {"job": job.id})
+                never_expire(tx, job.id)
 
-        run._add(store)  # noqa: SLF001 - ours
+        buffer_of(run).add(store)
         return Snooze(WATCH_MS / 1000)
 
     def go_on(self, run: Run, channels: Sequence[Sending]) -> Any:
@@ -176,7 +174,7 @@ class DeliveryShape(Shape):
         failed = [each for each in channels if each.state == "failed"]
         if failed:
             # A later run, by a retry or by hand, sends these again.
-            run._add(doing(DELIVERIES.concluded, {"job": run.job.id}))  # noqa: SLF001 - ours
+            buffer_of(run).add(doing(DELIVERIES.concluded, {"job": run.job.id}))
         if advances([each.state for each in channels], self._partial):
             return _result(channels)
         why = "; ".join(f"{each.channel}: {_first_line(each.error)}" for each in failed)
@@ -191,7 +189,7 @@ class DeliveryShape(Shape):
                 tx.query(DELIVERIES.again, {**values, "child": child.id})
                 self._say_unknown(tx, Place(run.job.id, each.channel, child.id))
 
-        run._add(resend)  # noqa: SLF001 - ours
+        buffer_of(run).add(resend)
         return Snooze(WATCH_MS / 1000)
 
     def _wait(self, run: Run, under_way: Sequence[Sending]) -> Outcome:
@@ -207,7 +205,7 @@ class DeliveryShape(Shape):
                 why = "the job that sends it has ended unseen"
                 self.senders.finish(tx, place, each.send_started, why, given_up=True)
 
-        run._add(finish)  # noqa: SLF001 - ours
+        buffer_of(run).add(finish)
         return Snooze(0)
 
     def _say_waiting(self, run: Run, under_way: Sequence[Sending]) -> None:
@@ -219,7 +217,7 @@ class DeliveryShape(Shape):
                 self._say_unknown(tx, Place(run.job.id, each.channel, each.child))
 
         if unknown:
-            run._add(note)  # noqa: SLF001 - ours
+            buffer_of(run).add(note)
 
     def _say_unknown(self, tx: Tx, place: Place) -> None:
         if place.channel not in self._tasks:
@@ -261,7 +259,7 @@ class DeliveryShape(Shape):
         """A reaction: the channels of a delivery that is cancelled are not sent any more."""
         if outcome != "cancelled":
             return
-        raw, why = tx._tx, "its delivery was cancelled"  # noqa: SLF001 - ours
+        raw, why = inside(tx), "its delivery was cancelled"
         for channel, child, send_started in raw.query(DELIVERIES.under_way, {"job": job.id}):
             try:
                 self._engine.cancel(raw, [(child, why)])
@@ -269,9 +267,9 @@ class DeliveryShape(Shape):
                 place = Place(job.id, channel, child)
                 self.senders.finish(raw, place, send_started, why, given_up=True)
 
-    def settled(self, tx: Transaction, job: LockedJob, ending: Ending) -> None:
+    def settled(self, tx: Tx, job: LockedJob, ending: Ending) -> None:
         if (channel := self.names.get(job.task) or self._once_ours(job.task)) is not None:
-            self.senders.settled(tx._tx, channel, job, ending)  # noqa: SLF001 - ours
+            self.senders.settled(tx, channel, job, ending)
 
     def _once_ours(self, task: str) -> str | None:
         """The channel, if this is the task of one that another version of this delivery has."""

@@ -6,20 +6,17 @@ or give it up. Each is taken once: whoever comes second is told what the channel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from duework.averbs import averb
+from duework.averbs import Verbs, averb
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
 from duework.kernel.error_text import storable
 from duework.kernel.job import LaneName, NewJob
 from duework.kernel.settle import lock_jobs
 from duework.shapes.deliveries.channels import DELIVERIES, KIND, Sending, sending
-
-if TYPE_CHECKING:
-    from duework.kernel.engine import Engine
 
 _MOST = 1000
 
@@ -34,21 +31,18 @@ class Decision:
     why: str | None = None
 
 
-class DeliveryOperator:
-    """The channels of every delivery, for operators."""
-
-    def __init__(self, engine: Callable[[], Engine]) -> None:
-        self._engine = engine
+class DeliveryOperator(Verbs):
+    """The channels of every delivery, for operators; needs none of their code."""
 
     def channels(self, job: int) -> list[Sending]:
         """What became of each channel of a delivery; empty before its body has run."""
-        with self._engine().database.reading() as tx:
+        with self.engine.database.reading() as tx:
             return _channels(tx, job)
 
     def unsure(self, *, before: int = 2**62, limit: int = 50) -> list[tuple[int, Sending]]:
         """Deliveries with unsure channels, newest first; go on with `before=` the last job."""
         values = {"before": before, "wanted": min(limit, _MOST)}
-        with self._engine().database.reading() as tx:
+        with self.engine.database.reading() as tx:
             return [
                 (job, each)
                 for (job,) in tx.query(DELIVERIES.unsure, values)
@@ -75,7 +69,7 @@ class DeliveryOperator:
     agive_up = averb(give_up)
 
     def _decide(self, decision: Decision) -> list[Sending]:
-        self._engine().writer.call(self._verb, [decision])
+        self.engine.writer.call(self._verb, [decision])
         return self.channels(decision.job)
 
     def _verb(self, tx: Tx, decisions: list[Decision]) -> Sequence[None]:
@@ -97,7 +91,7 @@ class DeliveryOperator:
                 self._send(tx, row, found[each.channel])
             else:
                 values = {"job": each.job, "channel": each.channel, "state": each.state}
-                values |= {"error": each.why, "now": self._engine().clock.now()}
+                values |= {"error": each.why, "now": self.engine.clock.now()}
                 failed = each.state == "failed"
                 # A delivery that is still open has yet to count it.
                 concluded = failed and row.state != "open"
@@ -106,7 +100,7 @@ class DeliveryOperator:
         return [None for _ in decisions]
 
     def _send(self, tx: Tx, row: Any, one: Sending) -> None:
-        engine = self._engine()
+        engine = self.engine
         now, lane = engine.clock.now(), engine.lanes.name(tx, row.lane)
         task = LaneName(lane.queue, f"{row.task}.{one.channel}", lane.priority)
         child = NewJob(task, one.payload, now, owner=f"{KIND}:{row.id}")
@@ -120,17 +114,3 @@ class DeliveryOperator:
 
 def _channels(tx: Tx, job: int) -> list[Sending]:
     return [sending(row) for row in tx.query(DELIVERIES.channels, {"job": int(job)})]
-
-
-class DeliveryVerbs:
-    """What an App has of deliveries beside their declaration."""
-
-    if TYPE_CHECKING:
-
-        @property
-        def engine(self) -> Engine: ...
-
-    @property
-    def deliveries(self) -> DeliveryOperator:
-        """The channels of every delivery, for operators; needs none of their code."""
-        return DeliveryOperator(lambda: self.engine)

@@ -11,11 +11,34 @@ from duework.kernel.error_text import describe
 from duework.kernel.run import Run, Write
 
 
+class SendWrites:
+    """Rows that a send writes with its outcome."""
+
+    def __init__(self) -> None:
+        self._rows: list[Write] = []
+        self._closed = False
+
+    def add(self, write: Write) -> None:
+        if self._closed:
+            raise UsageError("this send has ended; nothing can be added to it")
+        self._rows.append(write)
+
+    def close(self) -> list[Write]:
+        """What there is; no more can be added."""
+        self._closed = True
+        return self._rows
+
+
 class Send:
     """Given to a channel's function whose first parameter is annotated `Send`."""
 
     def __init__(
-        self, run: Run, key: str, attempt: int, arguments: Callable[[], dict[str, Any]]
+        self,
+        run: Run,
+        key: str,
+        attempt: int,
+        arguments: Callable[[], dict[str, Any]],
+        writes: SendWrites,
     ) -> None:
         # The channel's idempotency key: the same over all its sends.
         self.key = key
@@ -23,8 +46,7 @@ class Send:
         self.attempt = attempt
         self._run = run
         self._arguments = arguments
-        self._writes: list[Write] = []
-        self._closed = False
+        self._writes = writes
 
     @property
     def now(self) -> int:
@@ -47,13 +69,7 @@ class Send:
 
         Any other ending discards it: an error, a lost reply, `Retry`, `Snooze` or `Throttled`.
         """
-        if self._closed:
-            raise UsageError("this send has ended; nothing can be added to it")
-        self._writes.append(Write(sql, values, rows))
-
-    def _close(self) -> list[Write]:
-        self._closed = True
-        return self._writes
+        self._writes.add(Write(sql, values, rows))
 
 
 def written(tx: Tx, writes: Sequence[Write], error: str | None) -> str | None:

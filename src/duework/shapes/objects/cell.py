@@ -177,19 +177,19 @@ class Cell:
 
     def enqueue(self, task: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         now = self._engine.clock.now()
-        self._new.append(task.using()._new_job(args, kwargs, now))  # noqa: SLF001 - ours
+        self._new.append(task.as_job(args, kwargs, now))
 
     def submit(self, outbox: Any, message: Any) -> None:
         now = self._engine.clock.now()
-        self._new.append(ShapeWrite("message", outbox.using()._new(message, now)))  # noqa: SLF001 - ours
+        self._new.append(ShapeWrite("message", outbox.as_message(message, now)))
 
     def start(self, chain: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         now = self._engine.clock.now()
-        new = chain.using()._new_chain(args, kwargs, now)  # noqa: SLF001 - ours
+        new = chain.as_chain(args, kwargs, now)
         self._new.append(ShapeWrite("chain", new))
 
     def schedule(self, task: Any, options: dict[str, Any]) -> None:
-        new = task.declared_by.new_schedule(task, options, self._engine.clock.now())
+        new = task.as_schedule(options, self._engine.clock.now())
         self._new.append(ShapeWrite("schedule", new))
 
     def delete(self) -> None:

@@ -12,13 +12,13 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
-from duework.averbs import averb
+from duework.averbs import Verbs
 from duework.durations import Duration, Moment
 from duework.errors import UsageError
 from duework.kernel.outcomes import Snooze
-from duework.kernel.run import Run
+from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import Definition, Policy
 from duework.shapes.objects import store
 from duework.shapes.objects.kind import Kind, kind_of
@@ -27,15 +27,16 @@ from duework.task import check_text
 
 if TYPE_CHECKING:
     from duework.db.database import Tx
-    from duework.kernel.engine import Engine, WorkerLimits
-    from duework.kernel.tasks import Registry
+    from duework.kernel.engine import Engine
     from duework.shapes.objects.host import ObjectHost
     from duework.shapes.objects.leases import Leases
+    from duework.typed.calls import Enqueues, MakesSchedule, Starts, Submits
+    from duework.wiring import Wiring
 
+P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T", bound="type[DurableObject]")
+M = TypeVar("M")
 
-CACHE_BYTES = 64 * 2**20
 # An alarm that finds another process inside the object looks again so often.
 _LOOK_AGAIN = "250ms"
 _LARGEST_PAGE = 1000
@@ -78,20 +79,24 @@ class DurableObject:
         """Take the alarm off, if there is one."""
         self._side.clear_alarm()
 
-    def enqueue(self, task: Any, /, *args: Any, **kwargs: Any) -> None:
+    def enqueue(self, task: Enqueues[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Enqueue a task, or `task.using(…)`, with this call's commit or not at all."""
         self._side.enqueue(task, args, kwargs)
 
-    def submit(self, outbox: Any, message: Any, /) -> None:
+    def submit(self, outbox: Submits[M], message: M, /) -> None:
         """Queue a message of an outbox, or of `outbox.using(…)`, with this call's commit."""
         self._side.submit(outbox, message)
 
-    def start(self, chain: Any, /, *args: Any, **kwargs: Any) -> None:
+    def start(self, chain: Starts[P], /, *args: P.args, **kwargs: P.kwargs) -> None:
         """Start a chain, or `chain.using(…)`, with this call's commit or not at all."""
         self._side.start(chain, args, kwargs)
 
-    def schedule(self, task: Any, /, **options: Any) -> None:
-        """Make or change a schedule with this call's commit; options as `app.schedule`."""
+    @property
+    def schedule(self) -> MakesSchedule[None]:
+        """Make or change a schedule with this call's commit. Takes what `app.schedule` takes."""
+        return self._schedule
+
+    def _schedule(self, task: Any, /, **options: Any) -> None:
         self._side.schedule(task, options)
 
     def publish(self, event: str, /, payload: Any = None) -> None:  # noqa: ARG002 - of a later step
@@ -102,7 +107,7 @@ class DurableObject:
         """Remove the object, its database and its alarm, with this call's commit."""
         self._side.delete()
 
-    async def run(self, method: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
+    async def run(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """In an async method: call a sync method of this object and wait for its commit."""
         value: R = await self._side.run(method, args, kwargs)
         return value
@@ -115,8 +120,8 @@ class DurableObject:
 class _Outside:
     """What the instance of an async method can do: call sync methods."""
 
-    def __init__(self, app: Objects, kind: Kind, key: str, holder: int) -> None:
-        self._app = app
+    def __init__(self, objects: Objects, kind: Kind, key: str, holder: int) -> None:
+        self._objects = objects
         self._kind = kind
         self._key = key
         self._holder = holder
@@ -127,7 +132,7 @@ class _Outside:
         name = getattr(method, "__name__", "")
         if name not in self._kind.methods or name in self._kind.asynchronous:
             raise UsageError(f"run takes a sync method of this object: not {method!r:.100}")
-        return Call(self._app, self._kind, self._key, name, args, kwargs, self._holder)
+        return Call(self._objects, self._kind, self._key, name, args, kwargs, self._holder)
 
     def __getattr__(self, name: str) -> Any:
         raise UsageError(_ONLY_SYNC.format(f"self.{name}"))
@@ -136,51 +141,24 @@ class _Outside:
 _RESERVED = frozenset(name for name in vars(ObjectHandle) if not name.startswith("_"))
 
 
-class PartObjects:
-    """What a Part has to do with objects: it gives them its name."""
-
-    name: str
-
-    def durable(self, of: T) -> T:
-        """Register a class of durable objects under this part's name: `@part.object`."""
-        self.__dict__.setdefault("object_kinds", []).append((of, of.kind or of.__name__))
-        return of
-
-    def bind_objects(self, app: Objects) -> None:
-        """Called by `app.include`."""
-        for of, name in self.__dict__.get("object_kinds", ()):
-            app.know_object(of, f"{self.name}.{name}")
-
-
-class Objects:
+class Objects(Verbs):
     """What an App has to do with objects."""
 
-    if TYPE_CHECKING:
-        registry: Registry
-        limits: WorkerLimits
-
-        @property
-        def engine(self) -> Engine: ...
-
-        def now(self) -> int: ...
-
-    # How much memory objects that nobody uses at the moment may take.
-    object_cache_bytes = CACHE_BYTES
-
-    def __init__(self) -> None:
+    def __init__(self, wiring: Wiring) -> None:
+        super().__init__(wiring)
         self._kinds: dict[type, Kind] = {}
         self._runtime: tuple[Engine, ObjectHost, Leases] | None = None
         self._making = threading.Lock()
 
-    def object(self, of: type[DurableObject] | str, key: str) -> ObjectHandle:
+    def object(self, of: type[DurableObject] | str, key: str) -> ObjectHandle[Any]:
         """One object by class and key, made when it is first used; by name only to look at it."""
         check_text("key", key)
         if isinstance(of, str):
             return ObjectHandle(self, None, of, key)
-        kind = self._kinds.get(of) or self.know_object(of)
+        kind = self._kinds.get(of) or self.know(of)
         return ObjectHandle(self, kind, kind.name, key)
 
-    def objects(
+    def search(
         self, kind: str = "", *, prefix: str = "", after: str = "", limit: int = 50
     ) -> list[ObjectInfo]:
         """Objects by kind and key; of one kind, go on with `after=` the last key."""
@@ -193,18 +171,16 @@ class Objects:
         with self.engine.database.reading() as tx:
             return store.listed(tx, kind, after=after, prefix=prefix, wanted=wanted, now=self.now())
 
-    def all_objects(self) -> Iterator[ObjectInfo]:
+    def search_all(self) -> Iterator[ObjectInfo]:
         """Every object, a page at a time."""
         last = ("", "")
         while rows := self._listed("", last, "", _LARGEST_PAGE):
             yield from map(info_of, rows)
             last = (rows[-1][0], rows[-1][1])
 
-    aobjects = averb(objects)
-
     # --- classes
 
-    def know_object(self, of: type[DurableObject], name: str = "") -> Kind:
+    def know(self, of: type[DurableObject], name: str = "") -> Kind:
         """Register a class, if it is not yet; its alarms run in workers of processes that know it."""
         if (known := self._kinds.get(of)) is not None:
             return known
@@ -222,7 +198,7 @@ class Objects:
         self._kinds[of] = kind
         return kind
 
-    def find_objects(self) -> None:
+    def find_classes(self) -> None:
         """Before a worker starts: know the classes that nobody has used yet, for their alarms."""
         found: dict[str, list[type[DurableObject]]] = {}
         for of in _made_from(DurableObject):
@@ -231,7 +207,7 @@ class Objects:
         for name, classes in found.items():
             # Of two classes with one name, whoever uses one says which.
             if len(classes) == 1 and classes[0] not in self._kinds and name not in taken:
-                self.know_object(classes[0])
+                self.know(classes[0])
 
     def _alarm_task(self, kind: Kind) -> Definition:
         async def alarm(run: Run, key: str) -> Snooze | None:
@@ -250,12 +226,12 @@ class Objects:
         def over(tx: Tx) -> None:
             store.end_alarm(tx, kind.name, key, job)
 
-        async with self._leases.held(claim, wait=False) as ours:
+        async with self.leases.held(claim, wait=False) as ours:
             if not ours:
                 return Snooze(_LOOK_AGAIN)
             if await asyncio.to_thread(self._present_alarm, kind.name, key) == job:
                 await self._inside(kind, key, kind.of.alarm, (), {}, holder)  # type: ignore[attr-defined]  # made from DurableObject
-                run._add(over)  # noqa: SLF001 - ours
+                buffer_of(run).add(over)
         return None
 
     def _present_alarm(self, kind: str, key: str) -> int | None:
@@ -264,14 +240,15 @@ class Objects:
 
     # --- calls
 
-    async def _run_async(self, call: Call[Any]) -> Any:
+    async def run_async(self, call: Call[Any]) -> Any:
+        """Run a call of an async method, under a lease."""
         kind, key, holder = call._kind, call._key, self.engine.ids.draw()  # noqa: SLF001 - ours
         method = kind.methods[call._name]  # noqa: SLF001 - ours
         if (kind.name, key) in _inside.get():
             raise UsageError(
                 f"an async method of {kind.name} {key} is running this: call it by self, directly"
             )
-        async with self._leases.held(store.ObjectClaim(kind.name, key, holder), wait=True):
+        async with self.leases.held(store.ObjectClaim(kind.name, key, holder), wait=True):
             return await self._inside(kind, key, method, call._args, call._kwargs, holder)  # noqa: SLF001 - ours
 
     async def _inside(
@@ -291,18 +268,18 @@ class Objects:
             _inside.reset(token)
 
     @property
-    def _object_host(self) -> ObjectHost:
-        return self._objects_runtime()[1]
+    def host(self) -> ObjectHost:
+        return self._present_runtime()[1]
 
     @property
-    def _leases(self) -> Leases:
-        return self._objects_runtime()[2]
+    def leases(self) -> Leases:
+        return self._present_runtime()[2]
 
-    def forget_objects(self) -> None:
+    def forget(self) -> None:
         """Lose what is in memory of them, as a process does that ends."""
         self._runtime = None
 
-    def _objects_runtime(self) -> tuple[Engine, ObjectHost, Leases]:
+    def _present_runtime(self) -> tuple[Engine, ObjectHost, Leases]:
         """What runs objects on the present engine; a new engine begins with nothing in memory."""
         engine, runtime = self.engine, self._runtime
         if runtime is None or runtime[0] is not engine:
@@ -313,8 +290,8 @@ class Objects:
             with self._making:
                 runtime = self._runtime
                 if runtime is None or runtime[0] is not engine:
-                    host = ObjectHost(engine, self.object_cache_bytes)
-                    runtime = (engine, host, Leases(engine, self.limits.lease_ms))
+                    host = ObjectHost(engine, self.wiring.limits.object_cache_bytes)
+                    runtime = (engine, host, Leases(engine, self.wiring.limits.lease_ms))
                     self._runtime = runtime
         return runtime
 

@@ -20,8 +20,8 @@ import msgspec
 from duework.clock import SystemClock, VirtualClock, monotonic
 from duework.db.database import Tx
 from duework.errors import DatabaseError, Error, Unavailable
-from duework.kernel.clock_watch import TakeoverPause
 from duework.kernel.engine import Engine
+from duework.kernel.machine.clock_watch import TakeoverPause
 from duework.shapes.objects import store
 from duework.shapes.objects.store import ObjectClaim
 

@@ -55,12 +55,6 @@ select alarm from duework_object where kind = :kind and key = :key
 -- Unless the next one has been set meanwhile.
 update duework_object set alarm = null where kind = :kind and key = :key and alarm = :job
 
--- name: move_alarm
--- A new time for an alarm that does not run, as if it had never failed.
-update duework_job
-set due = :at, at = :at, failures = 0, error = null
-where id = :id and state = 'open' and worker is null
-
 -- name: take_lease
 -- Nothing is returned while another call holds it. An earlier attempt of the same alarm does not: the
 -- kernel has found that it has ended.
@@ -126,43 +120,3 @@ from duework_object o
 left join duework_job j on j.id = o.alarm
 left join duework_object_lease l on l.kind = o.kind and l.key = o.key and l.until > :now
 where o.kind = :kind and o.key = :key
-
--- name: scopes
-select (select count(*) from duework_object) as objects,
-       (select count(*) from duework_object_page) as pages,
-       (select count(*) from duework_object where alarm is not null) as alarms
-
--- name: pages_are_whole
--- Numbered from 1 to what the object says; a stored page is never larger than 4 KB and its gap.
-select o.id
-from duework_object o
-left join duework_object_page p on p.object = o.id
-group by o.id, o.pages
-having count(p.number) <> o.pages or coalesce(max(p.number), 0) <> o.pages
-    or coalesce(min(p.number), 1) <> 1 or coalesce(max(length(p.bytes)), 0) > 4100
-limit :bound
-
--- name: page_has_object
-select p.object
-from duework_object_page p
-left join duework_object o on o.id = p.object
-where o.id is null
-limit :bound
-
--- name: alarm_is_a_job
--- Of the object's own kind, open or failed: one that is done has been taken off.
-select o.id
-from duework_object o
-left join duework_job j on j.id = o.alarm
-where o.alarm is not null
-  and (j.id is null or j.task <> o.kind || '.alarm' or j.state not in ('open', 'failed'))
-limit :bound
-
--- name: alarm_has_object
--- One that was claimed before may have been replaced meanwhile, and will find that out.
-select j.id
-from duework_job j
-left join duework_object o on o.alarm = j.id
-where j.owner like 'object:%' and j.state = 'open' and j.worker is null and j.fence = 0
-  and o.id is null
-limit :bound

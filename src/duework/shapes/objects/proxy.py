@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from duework.averbs import averb
 from duework.clock import as_datetime
@@ -23,17 +23,19 @@ if TYPE_CHECKING:
 
     from duework.shapes.objects.handle import Objects
 
+P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Call(Generic[R]):
     """A call of an object's method: `await` it, or ask for its `result()` in sync code."""
 
-    __slots__ = ("_app", "_args", "_holder", "_key", "_kind", "_kwargs", "_name", "_started")
+    __slots__ = ("_args", "_holder", "_key", "_kind", "_kwargs", "_name", "_objects", "_started")
 
     def __init__(
         self,
-        app: Objects,
+        objects: Objects,
         kind: Kind,
         key: str,
         name: str,
@@ -41,7 +43,7 @@ class Call(Generic[R]):
         kwargs: dict[str, Any],
         holder: int | None = None,
     ) -> None:
-        self._app = app
+        self._objects = objects
         self._kind = kind
         self._key = key
         self._name = name
@@ -53,9 +55,9 @@ class Call(Generic[R]):
     def __await__(self) -> Generator[Any, Any, R]:
         self._start()
         if self._name in self._kind.asynchronous:
-            found: R = yield from self._app._run_async(self).__await__()  # noqa: SLF001 - ours
+            found: R = yield from self._objects.run_async(self).__await__()
             return found
-        host = self._app._object_host  # noqa: SLF001 - ours
+        host = self._objects.host
         value: R = yield from host.start(self._kind, self._key, self._pending()).__await__()
         return value
 
@@ -63,13 +65,13 @@ class Call(Generic[R]):
         """Run it and wait, in sync code; what it raises is raised here."""
         self._start()
         if self._name not in self._kind.asynchronous:
-            host = self._app._object_host  # noqa: SLF001 - ours
+            host = self._objects.host
             value: R = host.run(self._kind, self._key, self._pending())
             return value
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            found: R = asyncio.run(self._app._run_async(self))  # noqa: SLF001 - ours
+            found: R = asyncio.run(self._objects.run_async(self))
             return found
         raise UsageError(f"{self._name} is async and this is an event loop: await it")
 
@@ -128,11 +130,11 @@ def info_of(row: Any) -> ObjectInfo:
     )
 
 
-class ObjectHandle:
+class ObjectHandle(Generic[T]):
     """One object by kind and key; its methods are called here. Other verbs need no class."""
 
-    def __init__(self, app: Objects, kind: Kind | None, name: str, key: str) -> None:
-        self._app = app
+    def __init__(self, objects: Objects, kind: Kind | None, name: str, key: str) -> None:
+        self._objects = objects
         self._kind = kind
         self._name = name
         self.key = key
@@ -144,17 +146,35 @@ class ObjectHandle:
         kind.method(name)
 
         def call(*args: Any, **kwargs: Any) -> Call[Any]:
-            return Call(self._app, kind, self.key, name, args, kwargs)
+            return Call(self._objects, kind, self.key, name, args, kwargs)
 
         return call
+
+    @overload
+    def call(
+        self,
+        method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Call[R]: ...
+
+    @overload
+    def call(
+        self, method: Callable[Concatenate[T, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Call[R]: ...
+
+    def call(self, method: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Call[Any]:
+        """Call a method of its class, with arguments that type checkers know: `seat.call(Seat.take, 7)`."""
+        return self.__getattr__(method.__name__)(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<object {self._name} {self.key}>"
 
     def info(self) -> ObjectInfo:
         """What is stored of it; `NotFound` if there is none."""
-        with self._app.engine.database.reading() as tx:
-            row = store.shown(tx, self._name, self.key, self._app.now())
+        with self._objects.engine.database.reading() as tx:
+            row = store.shown(tx, self._name, self.key, self._objects.now())
         if row is None:
             raise self._missing()
         return info_of(row)
@@ -208,16 +228,16 @@ class ObjectHandle:
 
     def _commit(self, change: Callable[[Loaded], ObjectChange]) -> Loaded:
         """Write a change of whatever version there is; what it was made from."""
-        host = self._app._object_host  # noqa: SLF001 - ours
+        host = self._objects.host
         for _ in range(100):
-            with self._app.engine.database.reading() as tx:
+            with self._objects.engine.database.reading() as tx:
                 base = store.load(tx, self._name, self.key)
-            if self._app.engine.writer.call(host.commit, [change(base)])[0].outcome == "stored":
+            if self._objects.engine.writer.call(host.commit, [change(base)])[0].outcome == "stored":
                 return base
         raise Conflict(f"{self!r} is changed too often by others; try again")
 
     def _loaded(self) -> Loaded:
-        with self._app.engine.database.reading() as tx:
+        with self._objects.engine.database.reading() as tx:
             found = store.load(tx, self._name, self.key)
         if not found.id:
             raise self._missing()

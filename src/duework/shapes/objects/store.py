@@ -17,9 +17,9 @@ from duework.db.database import Tx
 from duework.db.queries import load as load_statements
 from duework.db.sqlite.pages import PAGE, unpacked
 from duework.errors import DatabaseError
-from duework.health.verify import BOUND, SAMPLE, Finding
 from duework.kernel.engine import Engine
 from duework.kernel.job import Ending, LaneName, LockedJob, NewJob
+from duework.kernel.moves import move
 from duework.kernel.settle import apply, lock_jobs
 
 OBJECTS = load_statements("duework.shapes.objects", "objects")
@@ -228,7 +228,7 @@ def _set_alarms(
         waits = row is not None and row.state == "open" and row.worker is None
         if change.alarm is not None and change.alarm.at is not None and not change.delete:
             if row is not None and waits:
-                tx.query(OBJECTS.move_alarm, {"at": change.alarm.at, "id": row.id})
+                move(tx, [(row.id, change.alarm.at)])
                 engine.ring_after(tx)
             else:
                 new.append((identifier, _alarm_job(identifier, change, change.alarm)))
@@ -343,22 +343,3 @@ def listed(tx: Tx, kind: str, *, after: tuple[str, str], prefix: str, wanted: in
 def shown(tx: Tx, kind: str, key: str, now: int) -> Any:
     rows = tx.query(OBJECTS.shown, {"kind": kind, "key": key, "now": now})
     return rows[0] if rows else None
-
-
-INVARIANTS = (
-    ("pages_are_whole", "objects", "an object has all of its pages"),
-    ("page_has_object", "pages", "a page belongs to an object"),
-    ("alarm_is_a_job", "alarms", "the alarm of an object is an open or failed job of its kind"),
-    ("alarm_has_object", "alarms", "an alarm that waits is the alarm of an object"),
-)
-
-
-def verify(tx: Tx) -> list[Finding]:
-    """The invariants of objects."""
-    scopes = dict(zip(("objects", "pages", "alarms"), tx.query(OBJECTS.scopes, {})[0], strict=True))
-    findings = []
-    for name, scope, says in INVARIANTS:
-        rows = tx.query(getattr(OBJECTS, name), {"bound": BOUND})
-        sample = tuple(str(row[0]) for row in rows[:SAMPLE])
-        findings.append(Finding(name, says, scopes[scope], len(rows), sample))
-    return findings

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, Unpack
 
 import msgspec
 
-from duework.averbs import averb
+from duework.averbs import Verbs, averb
 from duework.codec import ArgumentCodec
 from duework.db.database import Tx
 from duework.durations import Duration, Moment, planned
 from duework.errors import UsageError
+from duework.kernel.failures.retry import Backoff, Exponential
 from duework.kernel.outcomes import LOST
-from duework.kernel.retry import Backoff, Exponential
 from duework.kernel.tasks import Writes, check_count, check_name, check_priority
+from duework.shapes.outboxes import SHAPE
 from duework.shapes.outboxes.messages import (
     MessageState,
     NewMessage,
@@ -33,14 +34,15 @@ from duework.shapes.outboxes.messages import (
     submit_task,
 )
 from duework.shapes.outboxes.runner import OutboxRunner
-from duework.shapes.shape import Shape
+from duework.shapes.shape import Hooks, Shape
 from duework.task import Options
 
 if TYPE_CHECKING:
-    from duework.app import App
     from duework.kernel.engine import Engine
+    from duework.part import Part
     from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
-    from duework.task import Task
+    from duework.typed.options import OutboxOptions
+    from duework.wiring import Wiring
 
 M = TypeVar("M")
 
@@ -102,7 +104,7 @@ class OutboxEnqueue(Generic[M]):
         self._box = box
         self._options = options
 
-    def using(self, **options: Any) -> OutboxEnqueue[M]:
+    def using(self, **options: Unpack[OutboxOptions]) -> OutboxEnqueue[M]:
         """The same with more options."""
         try:
             return OutboxEnqueue(self._box, replace(self._options, **options))
@@ -117,7 +119,7 @@ class OutboxEnqueue(Generic[M]):
     def enqueue_many(self, messages: Iterable[M]) -> list[OutboxMessage]:
         """Queue messages in one transaction."""
         engine = self._box.engine
-        new = [self._new(each, engine.clock.now()) for each in messages]
+        new = [self.as_message(each, engine.clock.now()) for each in messages]
         desk, connection = self._box.desk, self._options.connection
         if connection is not None:
             tx = engine.database.adopt(connection)
@@ -133,7 +135,8 @@ class OutboxEnqueue(Generic[M]):
         rows = {row.id: row for row in seen(tx, [each for each, _ in answers])}
         return [msgspec.structs.replace(rows[each], existed=existed) for each, existed in answers]
 
-    def _new(self, message: M, now: int) -> NewMessage:
+    def as_message(self, message: M, now: int) -> NewMessage:
+        """A message with these options, to be written in a transaction."""
         options, box = self._options, self._box
         at = planned(now, options.delay, options.at)
         stored = box.codec.encode((message,), {})
@@ -160,9 +163,13 @@ class OutboxHandle(Generic[M]):
         """The kernel's side of its App."""
         return self._plan.engine
 
-    def using(self, **options: Any) -> OutboxEnqueue[M]:
+    def using(self, **options: Unpack[OutboxOptions]) -> OutboxEnqueue[M]:
         """Options for the next message: key, delay, at, lane, priority, connection."""
         return OutboxEnqueue(self, MessageOptions()).using(**options)
+
+    def as_message(self, message: M, now: int) -> NewMessage:
+        """A message to be written in a transaction."""
+        return self.using().as_message(message, now)
 
     def enqueue(self, message: M) -> OutboxMessage:
         """Queue a message; durable when this returns."""
@@ -183,9 +190,9 @@ class OutboxHandle(Generic[M]):
         """Messages, of one state or one lane if given, newest first; go on with `before=` the last id."""
         return self.desk.messages(self.name, state=state, lane=lane, before=before, limit=limit)
 
-    def message(self, identifier: int) -> OutboxMessage:
+    def get_message(self, identifier: int) -> OutboxMessage:
         """One message as it is now; `NotFound` if there is none."""
-        return self.desk.message(identifier)
+        return self.desk.get_message(identifier)
 
     def counts(self) -> dict[str, int]:
         """Messages by state; counted up to a bound."""
@@ -214,7 +221,7 @@ class OutboxHandle(Generic[M]):
     aenqueue = averb(enqueue)
     aenqueue_many = averb(enqueue_many)
     amessages = averb(messages)
-    amessage = averb(message)
+    aget_message = averb(get_message)
     acounts = averb(counts)
     aretry = averb(retry)
     aretry_failed = averb(retry_failed)
@@ -226,18 +233,18 @@ class OutboxHandle(Generic[M]):
 _NOT_INCLUDED = "this outbox belongs to a Part that no App has included yet"
 
 
-class OutboxShape(Shape):
+class OutboxShape(Hooks):
     """One declared outbox on its App."""
 
-    kind: ClassVar[str] = "outbox"
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self, outbox: Outbox[Any], codec: ArgumentCodec) -> None:
-        self._app: App | None = None
+        self._wiring: Wiring | None = None
         self.desk = OutboxOperator(lambda: self.engine)
         self.posting = OutboxRunner(outbox, codec, lambda: self.engine)
 
-    def bind(self, app: App) -> None:
-        self._app = app
+    def bind(self, wiring: Wiring) -> None:
+        self._wiring = wiring
 
     @property
     def name(self) -> str:
@@ -245,70 +252,58 @@ class OutboxShape(Shape):
 
     @property
     def engine(self) -> Engine:
-        if self._app is None:
+        if self._wiring is None:
             raise UsageError(_NOT_INCLUDED)
-        return self._app.engine
+        return self._wiring.engine
 
     def settled(self, tx: Any, job: Any, ending: Any) -> None:
-        self.posting.settled(tx._tx, job, ending)  # noqa: SLF001 - ours
+        self.posting.settled(tx, job, ending)
 
     def prune(self) -> None:
         self.desk.prune()
 
 
-class Outboxes:
-    """What App and Part have of outboxes."""
-
-    if TYPE_CHECKING:
-
-        def _register(
-            self, function: Callable[..., Any], options: dict[str, Any]
-        ) -> Task[..., Any, Any]: ...
-
-        def _adopt(self, shape: Shape) -> None: ...
-
-    def outbox(self, name: str, outbox: Outbox[M]) -> OutboxHandle[M]:
-        """Declare an outbox: `mail = app.outbox("email", Email(…))`."""
-        check_name("outbox", name)
-        if not isinstance(outbox, Outbox):
-            raise UsageError(f"outbox {name}: derive a class from Outbox, not {outbox!r:.100}")
-        codec = _message_codec(outbox)
-        post = OutboxShape(outbox, codec)
-        common = {"timeout": outbox.timeout, "queue": outbox.queue, "keep": 0, "keep_failed": 0}
-        check_count("retries", outbox.retries, 0)
-        submit: dict[str, Any] = {"retries": outbox.retries, "backoff": outbox.backoff, **common}
-        poll: dict[str, Any] = {"retries": FOR_EVER, "backoff": outbox.poll_every, **common}
-        for options, pace in ((submit, outbox.submit_pace), (poll, outbox.poll_pace)):
-            if pace is not None:
-                paces = pace if isinstance(pace, list | tuple) else [pace]
-                options["pace"] = [each.for_lanes() for each in paces]
-        made = self._register(post.posting.submitter(), {**submit, "name": f"{name}.submit"})
-        self._register(post.posting.poller(), {**poll, "name": f"{name}.poll"})
-        post.posting.name = made.name.removesuffix(".submit")
-        self._adopt(post)
-        return OutboxHandle(post, codec, outbox.queue)
+def declare_outbox(part: Part, name: str, outbox: Outbox[M]) -> OutboxHandle[M]:
+    """Declare an outbox: `mail = app.outbox("email", Email(…))`."""
+    check_name("outbox", name)
+    if not isinstance(outbox, Outbox):
+        raise UsageError(f"outbox {name}: derive a class from Outbox, not {outbox!r:.100}")
+    codec = _message_codec(outbox)
+    post = OutboxShape(outbox, codec)
+    common = {"timeout": outbox.timeout, "queue": outbox.queue, "keep": 0, "keep_failed": 0}
+    check_count("retries", outbox.retries, 0)
+    submit: dict[str, Any] = {"retries": outbox.retries, "backoff": outbox.backoff, **common}
+    poll: dict[str, Any] = {"retries": FOR_EVER, "backoff": outbox.poll_every, **common}
+    for options, pace in ((submit, outbox.submit_pace), (poll, outbox.poll_pace)):
+        if pace is not None:
+            paces = pace if isinstance(pace, list | tuple) else [pace]
+            options["pace"] = [each.for_lanes() for each in paces]
+    made = part.contents.register(post.posting.submitter(), {**submit, "name": f"{name}.submit"})
+    part.contents.register(post.posting.poller(), {**poll, "name": f"{name}.poll"})
+    post.posting.name = made.name.removesuffix(".submit")
+    part.contents.adopt(post)
+    return OutboxHandle(post, codec, outbox.queue)
 
 
-class OutboxVerbs:
+class OutboxVerbs(Verbs):
     """What an App has of outboxes beside their declaration."""
 
-    if TYPE_CHECKING:
+    def __init__(self, wiring: Wiring) -> None:
+        super().__init__(wiring)
+        # The messages of every outbox; needs none of their code.
+        self.operator = OutboxOperator(lambda: self.engine)
 
-        @property
-        def engine(self) -> Engine: ...
-
-    @property
-    def outboxes(self) -> OutboxOperator:
-        """The messages of every outbox, for operators; needs none of their code."""
-        return OutboxOperator(lambda: self.engine)
+    def get_message(self, identifier: int) -> OutboxMessage:
+        """One message as it is now; `NotFound` if there is none."""
+        return self.operator.get_message(identifier)
 
 
-def message_writes(app: App) -> Writes:
+def message_writes(wiring: Wiring) -> Writes:
     """How messages are written in a caller's transaction: those of outboxes that the App has."""
-    desk = app.outboxes
+    desk = wiring.find(OutboxVerbs).operator
 
     def write(tx: Tx, new: list[NewMessage]) -> Sequence[tuple[int, bool]]:
-        if any(app.registry.get(submit_task(each.outbox)) is None for each in new):
+        if any(wiring.registry.get(submit_task(each.outbox)) is None for each in new):
             raise UsageError(_NOT_INCLUDED)
         return desk.write(tx, new)
 

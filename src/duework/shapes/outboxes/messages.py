@@ -22,6 +22,7 @@ from duework.errors import Conflict, NotFound, UsageError
 from duework.kernel.error_text import storable
 from duework.kernel.facts import MessageMoved
 from duework.kernel.job import KEEP, LaneName, NewJob
+from duework.kernel.moves import still_held
 from duework.shapes.shape import CHUNK, in_chunks
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class OutboxOperator:
                 found += [row[0] for row in rows]
             return seen(tx, sorted(found, reverse=True)[:most])
 
-    def message(self, identifier: int) -> OutboxMessage:
+    def get_message(self, identifier: int) -> OutboxMessage:
         """One message; `NotFound` if there is none."""
         with self._engine().database.reading() as tx:
             found = seen(tx, [int(identifier)])
@@ -163,7 +164,7 @@ class OutboxOperator:
     def retry(self, identifier: int) -> OutboxMessage:
         """Queue a message again that failed, is unsure or was cancelled; `Conflict` for others."""
         self._engine().writer.call(self._queue_again, [int(identifier)])
-        return self.message(identifier)
+        return self.get_message(identifier)
 
     def retry_failed(self, name: str) -> Iterator[int]:
         """Queue all failed messages again; yields how many, in chunks."""
@@ -185,12 +186,12 @@ class OutboxOperator:
 
     def _decide(self, identifier: int, state: MessageState, why: str | None) -> OutboxMessage:
         self._engine().writer.call(self._decided, [(int(identifier), state, why)])
-        return self.message(identifier)
+        return self.get_message(identifier)
 
     anames = averb(names)
     acounts = averb(counts)
     amessages = averb(messages)
-    amessage = averb(message)
+    aget_message = averb(get_message)
     aretry = averb(retry)
     acancel = averb(cancel)
     acall_sent = averb(call_sent)
@@ -272,7 +273,7 @@ class OutboxOperator:
         for identifier, why in wanted:
             # Its job first: that is the order in which a settle locks the two.
             jobs = [row.job for row in seen(tx, [identifier])]
-            held = tx.query(OUTBOXES.ours, {"ids": jobs})
+            held = still_held(tx, jobs)
             [row] = locked(tx, [identifier])
             if row.state == "queued" and not held:
                 state: MessageState = "cancelled" if row.unsure_since is None else "unsure"

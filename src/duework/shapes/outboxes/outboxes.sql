@@ -56,13 +56,6 @@ select count(*) from (
     select 1 from duework_outbox where outbox = :outbox and state = :state
     order by id limit :bound) counted
 
--- name: ours
--- Which of these jobs are still held; no claim can come in between.
-select id, fence from duework_job
-where id in (select value from json_each(:ids)) and worker is not null
-order by id
-/*+ for update */
-
 -- name: start_submit
 update duework_outbox
 set submits = submits + 1, unsure_since = coalesce(unsure_since, :now)
@@ -102,15 +95,6 @@ update duework_outbox
 set state = 'queued', job = :job, round = round + :raised, handle = null, accepted = null,
     unsure_since = null, errors = 0, settled = null, due = :due
 where id = :id
-
--- name: hold
--- The other side asked us to slow down: none of its lanes admits anything before then, whatever a pace
--- that they waited for hears meanwhile. Another task may have very many lanes.
-update duework_lane
-set due = :until, pace = null
-where id in (select id from duework_lane /*= indexed by duework_lane_task */
-             where task in (:submit, :poll) and due < :until
-             order by id /*+ for update */)
 
 -- name: to_look_at
 select o.id, o.state, o.job, j.state

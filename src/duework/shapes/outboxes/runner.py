@@ -12,8 +12,9 @@ from duework.db.database import Tx
 from duework.durations import Duration, human, milliseconds
 from duework.errors import InvalidArguments, LeaseLost, UsageError
 from duework.kernel.error_text import describe, said, storable
+from duework.kernel.moves import delay_lanes, still_held
 from duework.kernel.outcomes import Cancel, Fail, Misfit, Outcome, Retry, Snooze, Throttled
-from duework.kernel.run import Run
+from duework.kernel.run import Run, buffer_of
 from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
 from duework.shapes.outboxes.messages import (
     HOUR,
@@ -119,8 +120,7 @@ class OutboxRunner:
 
     def start(self, tx: Tx, starts: list[SubmitStart]) -> Sequence[Go | str]:
         """Commit the start of each submit that may begin, or say why it may not."""
-        held = tx.query(OUTBOXES.ours, {"ids": sorted(start.job for start in starts)})
-        fences: dict[int, int] = {row[0]: row[1] for row in held}
+        fences = still_held(tx, [start.job for start in starts])
         rows = {row.id: row for row in seen(tx, [start.message for start in starts])}
         now, answers = self._engine().clock.now(), list[Go | str]()
         for start in starts:
@@ -179,7 +179,7 @@ class OutboxRunner:
             tx.query(OUTBOXES.accepted, {**values, "poll": engine.enqueue(tx, [poll])[0].id})
             told(tx, engine, self.name, row.id, "sending")
 
-        run._add(accept)  # noqa: SLF001 - ours
+        buffer_of(run).add(accept)
 
     def _not_submitted(self, run: Run, go: Go, error: Exception) -> Any:
         """What an error says: it was not taken, it never will be, or nobody can tell."""
@@ -196,7 +196,7 @@ class OutboxRunner:
             self._ends(run, row.id, "failed" if go.sure else "unsure", text)
             return Fail(text)
         values = {"id": row.id, "job": run.job.id, "sure": int(go.sure), "error": text}
-        run._add(doing(OUTBOXES.forget_start, values))  # noqa: SLF001 - ours
+        buffer_of(run).add(doing(OUTBOXES.forget_start, values))
         if isinstance(error, Throttled):
             self._hold(run, error)
         if isinstance(error, Outcome):
@@ -205,9 +205,9 @@ class OutboxRunner:
 
     def _hold(self, run: Run, error: Throttled) -> None:
         """The other side asked us to slow down: that goes for everything we ask of it."""
-        names = {"submit": f"{self.name}.submit", "poll": f"{self.name}.poll"}
+        tasks = [f"{self.name}.submit", f"{self.name}.poll"]
         until = run.now + error.after_ms
-        run._add(doing(OUTBOXES.hold, {**names, "until": until}))  # noqa: SLF001 - ours
+        buffer_of(run).add(lambda tx: delay_lanes(tx, tasks, until))
 
     # --- polling
 
@@ -285,7 +285,7 @@ class OutboxRunner:
             return None
         values = {"id": row.id, "job": row.job, "now": run.now}
         text = None if error is None else storable(error)
-        run._add(doing(OUTBOXES.polled, {**values, "error": text}))  # noqa: SLF001 - ours
+        buffer_of(run).add(doing(OUTBOXES.polled, {**values, "error": text}))
         return Snooze(wait_ms / 1000)
 
     def _over_age(self, run: Run, row: OutboxMessage, error: str | None) -> bool:
@@ -307,7 +307,7 @@ class OutboxRunner:
                 if row.job == run.job.id:
                     ended(tx, engine, row, state, error, now=now, keep_ms=self._keep_ms)
 
-        run._add(end)  # noqa: SLF001 - ours
+        buffer_of(run).add(end)
 
     def settled(self, tx: Tx, job: LockedJob, ending: Ending) -> None:
         """A job has ended for good; if it left its message where it was, that has ended too."""

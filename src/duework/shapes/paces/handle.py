@@ -6,17 +6,14 @@ The mechanism is the kernel's (`admission.py`); here is how an App shows it and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
-from duework.averbs import averb
+from duework.averbs import Verbs, averb
 from duework.durations import Duration, milliseconds
 from duework.errors import NotFound, UsageError
 from duework.kernel.paces import admission
 from duework.kernel.paces.admission import PACES, Change
 from duework.kernel.paces.pace import Pace
-
-if TYPE_CHECKING:
-    from duework.app import App
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +41,11 @@ class PaceStatus:
 
     def block(self, length: Duration) -> None:
         """Start nothing more of it for so long; 0 ends a block."""
-        self._paces.block_pace(self.name, length)
+        self._paces.block(self.name, length)
 
     def reset(self) -> None:
         """As if it had never admitted anything."""
-        self._paces.reset_pace(self.name)
+        self._paces.reset(self.name)
 
     def stop(self) -> None:
         """Admit nothing until `start`; only an adaptive pace can be stopped."""
@@ -61,7 +58,7 @@ class PaceStatus:
     def _run(self, *, running: bool) -> None:
         if self.kind != "adaptive":
             raise UsageError(f"{self.name} is no adaptive pace; use block, or pause its queue")
-        self._paces._change_pace(self.name, admission.run(running=running))  # noqa: SLF001 - ours
+        self._paces.change(self.name, admission.run(running=running))
 
     ablock = averb(block)
     areset = averb(reset)
@@ -69,51 +66,49 @@ class PaceStatus:
     astart = averb(start)
 
 
-class Paces:
+class Paces(Verbs):
     """What an App knows of its paces."""
 
-    def paces(self, prefix: str = "", *, limit: int = 1000) -> list[PaceStatus]:
+    def search(self, prefix: str = "", *, limit: int = 1000) -> list[PaceStatus]:
         """Every pace that has admitted something or is declared here, by name.
 
         A rate `per` value has a row for each value that was busy lately, as `name[value]`.
         """
-        app = cast("App", self)
-        now = app.now()
+        now = self.now()
         values = {"prefix": prefix, "after": prefix, "now": now, "wanted": limit}
-        with app.engine.database.reading() as tx:
+        with self.engine.database.reading() as tx:
             rows = tx.query(PACES.paces, values)
         found = {row[0]: self._pace_status(row, now) for row in rows}
-        for name, pace in app.registry.paces.items():
+        for name, pace in self.registry.paces.items():
             if name not in found and name.startswith(prefix) and not (pace.per or pace.by_lane):
                 row = (name, pace.kind, "{}", 0, 0, 0, 0, None)
                 found[name] = self._pace_status(row, now)
         return [found[name] for name in sorted(found)][:limit]
 
-    def pace(self, name: str) -> PaceStatus:
+    def get(self, name: str) -> PaceStatus:
         """One of them; `NotFound` if there is none of that name."""
-        for each in self.paces(name, limit=1):
+        for each in self.search(name, limit=1):
             if each.name == name:
                 return each
         raise NotFound(f"there is no pace {name}")
 
-    def block_pace(self, name: str, length: Duration) -> None:
+    def block(self, name: str, length: Duration) -> None:
         """Start nothing more of a pace for so long; 0 ends a block."""
-        now = cast("App", self).now()
-        self._change_pace(name, admission.block(milliseconds(length), now))
+        self.change(name, admission.block(milliseconds(length), self.now()))
 
-    def reset_pace(self, name: str) -> None:
+    def reset(self, name: str) -> None:
         """Let a pace forget everything: what it used, what blocks it, what it learned."""
-        self._change_pace(name, admission.reset)
+        self.change(name, admission.reset)
 
-    def _change_pace(self, name: str, how: Change) -> None:
-        app = cast("App", self)
-        known = app.registry.paces.get(name)
+    def change(self, name: str, how: Change) -> None:
+        """Change the row of a pace."""
+        known = self.registry.paces.get(name)
         wanted = (name, known.kind if known is not None else None, how)
-        app.engine.writer.call(app.engine.change_pace, [wanted])
+        self.engine.writer.call(self.engine.change_pace, [wanted])
 
     def _known(self, name: str) -> Pace | None:
         """The pace behind a row, also behind that of one lane."""
-        paces = cast("App", self).registry.paces
+        paces = self.registry.paces
         common = paces.get(name.partition("[")[0])
         return common if common is not None and common.by_lane else paces.get(name)
 
@@ -142,8 +137,3 @@ class Paces:
             history=[(p[0], p[1], p[2], p[3]) for p in state.get("history", ())],
             _paces=self,
         )
-
-    apaces = averb(paces)
-    apace = averb(pace)
-    ablock_pace = averb(block_pace)
-    areset_pace = averb(reset_pace)

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import msgspec
 
@@ -19,18 +19,20 @@ from duework.errors import Error, UsageError
 from duework.handles import Job
 from duework.kernel.error_text import describe
 from duework.kernel.job import OWN_QUEUE, Ending, LockedJob
-from duework.kernel.run import Run
+from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import Definition, Policy, Writes
-from duework.kernel.transaction import Transaction
+from duework.shapes.schedules import SHAPE
 from duework.shapes.schedules.calendar import Kind, When, zone
 from duework.shapes.schedules.plan import KEY_LIMIT, OPTIONS, TIMES, new_plan, storable
 from duework.shapes.schedules.row import Missed, Overlap, Row, State
 from duework.shapes.schedules.verbs import FIRE_TASK, OWNER, ScheduleVerbs
-from duework.shapes.shape import Shape
+from duework.shapes.shape import Hooks, Shape
 from duework.task import Task
 
 if TYPE_CHECKING:
-    from duework.app import App
+    from duework.shapes.schedules.declare import Scheduling
+    from duework.typed.options import ScheduleOptions
+    from duework.wiring import Wiring
 
 Check = Callable[..., Any]
 
@@ -70,8 +72,10 @@ def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return {name: value for name, value in options.items() if name not in planned}, planned
 
 
-class Declared(Shape):
+class Declared(Hooks):
     """A schedule that a decorator declares: its key is the task's name."""
+
+    shape: ClassVar[Shape] = SHAPE
 
     def __init__(self, task: Task[..., Any, Any], options: dict[str, Any]) -> None:
         self.task = task
@@ -90,31 +94,34 @@ class Declared(Shape):
         row.declared = f"{row.declared}{row.idle}"
         return row
 
-    def bind(self, app: App) -> None:
+    def bind(self, wiring: Wiring) -> None:
         """The check is known to processes that know the task."""
         if self.check is not None:
-            app.registry.add(_firing(f"{FIRE_TASK}:{self.task.name}", app, self.check))
+            wiring.registry.add(_firing(f"{FIRE_TASK}:{self.task.name}", wiring, self.check))
 
 
-class Schedules(Shape):
+class Schedules(Hooks):
     """Every App has it: fires what is due, and declares what decorators say."""
 
-    kind: ClassVar[str] = OWNER.removesuffix(":")
+    shape: ClassVar[Shape] = SHAPE
 
-    def bind(self, app: App) -> None:
-        self._app = app
-        app.registry.add(_firing(FIRE_TASK, app, None))
-        app.registry.writes["schedule"] = Writes(
-            Row, lambda tx, rows: ScheduleVerbs(app.engine).put(tx, rows, default=False)
-        )
+    def bind(self, wiring: Wiring) -> None:
+        self._wiring = wiring
+        wiring.registry.add(_firing(FIRE_TASK, wiring, None))
+
+    def writes(self) -> Mapping[str, Writes]:
+        return {"schedule": Writes(Row, self._put)}
+
+    def _put(self, tx: Tx, rows: list[Row]) -> Sequence[Row]:
+        return ScheduleVerbs(self._wiring.engine).put(tx, rows, default=False)
 
     def arm(self) -> None:
         """Write the schedules of decorators; take away those that are no longer declared."""
-        app = self._app
-        engine = app.engine
-        declared = [each for each in app._shapes if isinstance(each, Declared)]  # noqa: SLF001 - ours
+        wiring = self._wiring
+        engine = wiring.engine
+        declared = [each for each in wiring.shapes if isinstance(each, Declared)]
         names = {each.task.name for each in declared}
-        others = sorted(set(app.registry.names()) - names)
+        others = sorted(set(wiring.registry.names()) - names)
         if not declared and not self._decorated(others):
             return
 
@@ -131,18 +138,18 @@ class Schedules(Shape):
 
     def _decorated(self, names: list[str]) -> bool:
         """Whether a decorator once declared one of these, so that there is something to take away."""
-        engine = self._app.engine
+        engine = self._wiring.engine
         with engine.database.reading() as tx:
             return any(row.decorated for row in ScheduleVerbs(engine).find(tx, names).values())
 
-    def settled(self, tx: Transaction, job: LockedJob, ending: Ending) -> None:
+    def settled(self, tx: Tx, job: LockedJob, ending: Ending) -> None:
         """The job that fires was cancelled by somebody: the schedule is paused."""
         if ending.kind in {"cancelled", "failed"}:
             key = (job.owner or "").removeprefix(OWNER)
-            ScheduleVerbs(self._app.engine).interrupted(tx._tx, key, job.id, ending.error)  # noqa: SLF001
+            ScheduleVerbs(self._wiring.engine).interrupted(tx, key, job.id, ending.error)
 
 
-def _firing(name: str, app: App, check: Check | None) -> Definition:
+def _firing(name: str, wiring: Wiring, check: Check | None) -> Definition:
     """The engine's own task behind schedules: one fire, and with it others that are due."""
 
     async def fire(run: Run, key: str) -> None:
@@ -152,9 +159,9 @@ def _firing(name: str, app: App, check: Check | None) -> Definition:
         job = run.job.id
 
         def effect(tx: Tx) -> None:
-            ScheduleVerbs(app.engine).fire(tx, key, job, group=group, idle=idle, note=note)
+            ScheduleVerbs(wiring.engine).fire(tx, key, job, group=group, idle=idle, note=note)
 
-        run._add(effect)  # noqa: SLF001 - ours
+        buffer_of(run).add(effect)
 
     fire.__qualname__ = f"<{name}>"
     chosen = Policy(
@@ -219,7 +226,7 @@ class Schedule(msgspec.Struct, frozen=True):
     # How many slots it fires, and how many of them it has fired.
     count: int | None
     counted: int
-    _app: Any = None
+    _scheduling: Any = None
 
     def __repr__(self) -> str:
         return f"<schedule {self.key} {self.when} {self.state}>"
@@ -257,32 +264,34 @@ class Schedule(msgspec.Struct, frozen=True):
 
     def refresh(self) -> Schedule:
         """The schedule as it is now; `NotFound` if it was deleted."""
-        return self._of().find_schedule(self.key)
+        return self._of().get(self.key)
 
     def pause(self) -> Schedule:
         """Fire no more until `resume`."""
-        return self._of()._on_schedule(ScheduleVerbs.pause, self.key)  # noqa: SLF001 - ours
+        return self._of().change(ScheduleVerbs.pause, self.key)
 
     def resume(self) -> Schedule:
         """Go on with the next slot from now; those that passed meanwhile are not made up for."""
-        return self._of()._on_schedule(ScheduleVerbs.resume, self.key)  # noqa: SLF001 - ours
+        return self._of().change(ScheduleVerbs.resume, self.key)
 
     def postpone(self, length: Duration) -> Schedule:
         """Fire the next slot that much later; the plan stays as it is."""
-        return self._of()._on_schedule(ScheduleVerbs.postpone, self.key, milliseconds(length))  # noqa: SLF001
+        return self._of().change(ScheduleVerbs.postpone, self.key, milliseconds(length))
 
-    def edit(self, /, *, args: Sequence[Any] | None = None, **options: Any) -> Schedule:
+    def edit(
+        self, /, *, args: Sequence[Any] | None = None, **options: Unpack[ScheduleOptions]
+    ) -> Schedule:
         """Change what `app.schedule` takes; a decorator does not change it back."""
-        change = self._of()._schedule_change(self.key, args, options)  # noqa: SLF001 - ours
-        return self._of()._on_schedule(ScheduleVerbs.edit, self.key, change)  # noqa: SLF001 - ours
+        edit = self._of().edit(self.key, args, dict(options))
+        return self._of().change(ScheduleVerbs.edit, self.key, edit)
 
     def fire_now(self) -> Job[Any]:
         """One job at once, beside the plan, whatever still runs."""
-        return self._of()._fire_now(self.key)  # noqa: SLF001 - ours
+        return self._of().fire_now(self.key)
 
     def delete(self) -> None:
         """Fire no more, and forget it. What it has fired stays."""
-        self._of()._on_schedule(ScheduleVerbs.delete, self.key)  # noqa: SLF001 - ours
+        self._of().change(ScheduleVerbs.delete, self.key)
 
     arefresh = averb(refresh)
     apause = averb(pause)
@@ -292,8 +301,8 @@ class Schedule(msgspec.Struct, frozen=True):
     afire_now = averb(fire_now)
     adelete = averb(delete)
 
-    def _of(self) -> App:
-        if self._app is None:
+    def _of(self) -> Scheduling:
+        if self._scheduling is None:
             raise Error("this schedule is not bound to an App")
-        app: App = self._app
-        return app
+        scheduling: Scheduling = self._scheduling
+        return scheduling

@@ -13,19 +13,3 @@ from unnest(:slot::bigint[], :due::bigint[], :job::bigint[], :last_slot::bigint[
      as e (slot, due, job, last_slot, last_at, last_job, last_outcome, fires, idles, skips, state,
            error, counted, key)
 where s.key = e.key
-
--- name: move
--- Differs: many rows in one round trip are arrays.
-update duework_job j
-set due = e.due, at = e.at
-from unnest(:due::bigint[], :at::bigint[], :id::bigint[]) as e (due, at, id)
-where j.id = e.id and j.state = 'open' and j.worker is null
-
--- name: fired
--- Differs: many rows in one round trip are arrays.
-insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum)
-select e.id, e.lane, e.task, e.key, e.due, e.at, 0, e.payload, e.checksum
-from unnest(:id::bigint[], :lane::bigint[], :task::text[], :key::text[], :due::bigint[],
-            :at::bigint[], :payload::text[], :checksum::bigint[])
-     as e (id, lane, task, key, due, at, payload, checksum)
-on conflict (task, key) where state = 'open' and key is not null do nothing

@@ -78,15 +78,3 @@ limit :wanted
 -- name: open_among
 select id from duework_job
 where id in (select value from json_each(:ids)) and state = 'open'
-
--- name: move
--- The job that fires comes due at another time. Its `at` is the time of a new plan.
-update duework_job
-set due = :due, at = :at
-where id = :id and state = 'open' and worker is null
-
--- name: fired
--- A slot that was fired before, and is still open, is not fired again.
-insert into duework_job (id, lane, task, key, due, at, linked, payload, checksum)
-values (:id, :lane, :task, :key, :due, :at, 0, :payload, :checksum)
-on conflict (task, key) where state = 'open' and key is not null do nothing

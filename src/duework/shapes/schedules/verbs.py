@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from typing import Any
 
-from duework.codec import checksum, encode
+from duework.codec import encode
 from duework.db.database import Tx
 from duework.db.queries import load
 from duework.durations import moment
 from duework.errors import Conflict, NotFound, UsageError
 from duework.kernel.engine import Engine
-from duework.kernel.job import OWN_QUEUE, JobId, LaneName, NewJob
-from duework.kernel.lanes import JOBS as KERNEL
+from duework.kernel.job import OWN_QUEUE, LaneName, NewJob
+from duework.kernel.moves import forget, move
 from duework.kernel.run import SCHEDULED
 from duework.kernel.settle import lock_jobs
 from duework.shapes.schedules.row import Row, turn
@@ -244,17 +244,11 @@ class ScheduleVerbs:
     def _make(self, tx: Tx, fires: Sequence[tuple[Row, int]], busy: set[int]) -> None:
         """The jobs of slots: in bulk, but for those that wait in line."""
         engine = self._engine
-        numbers = engine.lanes.numbers(tx, {row.lane for row, _ in fires})
-        plain: list[tuple[Any, ...]] = []
+        plain: list[tuple[Row, NewJob]] = []
         for row, slot in fires:
             key = f"{SCHEDULED}{row.key}@{slot}"
             if row.overlap == "skip":
-                job = JobId(engine.ids.draw())
-                check = checksum(job, row.task, row.payload)
-                plain.append(
-                    (job, numbers[row.lane], row.task, key, slot, slot, row.payload, check)
-                )
-                row.last_job = job
+                plain.append((row, NewJob(row.lane, row.payload, slot, key=key)))
             else:
                 if row.overlap == "replace" and row.last_job in busy:
                     engine.cancel(tx, [(row.last_job, f"replaced by the slot {slot} of {row.key}")])
@@ -262,14 +256,16 @@ class ScheduleVerbs:
                 new = NewJob(row.lane, row.payload, slot, key=key, serial=serial)
                 row.last_job = engine.enqueue(tx, [new])[0].id
         if plain:
-            # In the order of keys, as every transaction that takes keys.
-            tx.bulk(SCHEDULES.fired, sorted(plain, key=lambda each: each[3]))
+            # A slot that was fired before, and is still open, is not fired again.
+            made = engine.enqueue_keyed(tx, [new for _, new in plain])
+            for (row, _), one in zip(plain, made, strict=True):
+                row.last_job = one.id
         if fires:
             engine.ring_after(tx)
 
     def _rearm(self, tx: Tx, rows: Sequence[Row], key: str, others: dict[str, int]) -> None:
         """Ours ends with this transaction, so it gets a new job; the others' jobs are moved."""
-        moves: list[tuple[int, int, int]] = []
+        moves: list[tuple[int, int]] = []
         gone: list[int] = []
         for row in rows:
             if row.key == key:
@@ -279,13 +275,12 @@ class ScheduleVerbs:
                 gone.append(others[row.key])
                 row.job = None
             else:
-                moves.append((row.due, row.due, others[row.key]))
-        if moves:
-            tx.bulk(SCHEDULES.move, moves)
+                moves.append((others[row.key], row.due))
+        move(tx, moves)
         # One whose schedule is gone, or has another.
         kept = {row.key for row in rows}
         gone += [job for name, job in others.items() if name not in kept and name != key]
-        self._delete(tx, gone)
+        forget(tx, gone)
 
     # --- the job that fires
 
@@ -300,10 +295,10 @@ class ScheduleVerbs:
                 # It is being fired at this moment, and will look at the row before it ends.
                 return
             if there.task == fire_task(row):
-                tx.bulk(SCHEDULES.move, [(row.due, row.due, there.id)])
+                move(tx, [(there.id, row.due)])
                 self._engine.ring_after(tx)
                 return
-            self._delete(tx, [there.id])
+            forget(tx, [there.id])
         self._enqueue(tx, [row])
 
     def _enqueue(self, tx: Tx, rows: Sequence[Row]) -> None:
@@ -327,14 +322,8 @@ class ScheduleVerbs:
         if there is None or there.state != "open":
             row.job = None
         elif there.worker is None:
-            self._delete(tx, [there.id])
+            forget(tx, [there.id])
             row.job = None
-
-    def _delete(self, tx: Tx, jobs: Sequence[int]) -> None:
-        """Jobs that fire and are held by no worker, with the attempts that were lost or failed."""
-        if jobs:
-            tx.query(KERNEL.delete_attempts, {"ids": sorted(jobs)})
-            tx.bulk(KERNEL.delete, [(job,) for job in sorted(jobs)])
 
     def mend(self, tx: Tx, keys: Sequence[str]) -> None:
         """Give these a job again if theirs is gone, as after rows were deleted by hand."""

@@ -18,7 +18,7 @@ from duework.db.database import Tx
 from duework.errors import Conflict, DatabaseError, Error, NotFound, UsageError
 from duework.face import PartAction, Reply, fill
 from duework.kernel.error_text import redact
-from duework.kernel.transaction import Transaction
+from duework.kernel.transaction import Transaction, inside
 from duework.part import Part
 from duework.web.parts.bodies import OWN_FIELDS, BadRequest, from_fields, path_values
 from duework.web.parts.calls import call
@@ -91,7 +91,7 @@ def _told(given: Any) -> Any:
 
 def _line(visit: Visit, part: Part, action: PartAction) -> dict[str, Any]:
     """A line of the audit: who, what, on what, why."""
-    engine = part.app.engine
+    engine = part.app.wiring.engine
     person = f"{part.name} person {visit.person.id}" if visit.person else ""
     return {
         "id": engine.ids.draw(),
@@ -105,7 +105,7 @@ def _line(visit: Visit, part: Part, action: PartAction) -> dict[str, Any]:
 
 
 def _write_in(tx: Transaction, line: dict[str, Any]) -> None:
-    tx._tx.query(WEB.audit, line)  # noqa: SLF001 - ours; the line is part of the handler's commit
+    inside(tx).query(WEB.audit, line)
 
 
 def _write(part: Part, statement: Any, values: dict[str, Any]) -> None:
@@ -114,7 +114,7 @@ def _write(part: Part, statement: Any, values: dict[str, Any]) -> None:
             tx.query(statement, each)
         return [None] * len(items)
 
-    part.app.engine.writer.call(write, [values])
+    part.app.wiring.engine.writer.call(write, [values])
 
 
 def _outcome(part: Part, identifier: int, outcome: str) -> None:

@@ -72,17 +72,19 @@ def _fill(part: Part, page: PartPage, made: Template, visitor: Visitor) -> str:
     if page.live:
         shown["live"] = live_address(visitor.base, visitor.here)
     try:
-        found = templates_of(str(part.templates), "people.html" if for_people else "base.html")
+        found = templates_of(
+            str(part.contents.templates), "people.html" if for_people else "base.html"
+        )
         template = found.get_template(made.name)
     except TemplateNotFound as error:
-        message = f"there is no template {error.name} in {part.templates}"
+        message = f"there is no template {error.name} in {part.contents.templates}"
         raise UsageError(message) from error
     return template.render({**shown, **made.values})
 
 
 def part_title(part: Part) -> str:
     """What a part is called on pages for people."""
-    titles = [page.title for page in part.pages if page.endpoint.path == "/"]
+    titles = [page.title for page in part.contents.face.pages if page.endpoint.path == "/"]
     return titles[0] if titles else part.name.capitalize()
 
 

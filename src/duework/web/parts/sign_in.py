@@ -72,7 +72,7 @@ async def _send(visit: Visit, part: Part) -> Response:
         email = clean_email(visit.sent("email"))
     except UsageError as error:
         return _page(visit, part, 422, words=str(error))
-    sender = part.link_sender
+    sender = part.contents.face.link_sender
     assert sender is not None
     if sender.transaction is not None:
         await run_in_threadpool(_send_within, visit, part, email)
@@ -84,7 +84,7 @@ async def _send(visit: Visit, part: Part) -> Response:
 
 
 def _send_within(visit: Visit, part: Part, email: str) -> None:
-    sender = part.link_sender
+    sender = part.contents.face.link_sender
     assert sender is not None
     assert sender.transaction is not None
     with part.app.transaction() as tx:

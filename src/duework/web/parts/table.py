@@ -31,7 +31,8 @@ def part_routes(app: App, door: MakeRoute, own: Iterable[str]) -> list[Route]:
     """Routes for the faces of all parts; `own` are the addresses of the shell itself."""
     taken = {re.split(r"[/{]", path[1:])[0] for path in own} - {""}
     made: dict[tuple[str, str], Route] = {}
-    for part in app.parts:
+    # An App is a part, too: it may have routes of its own.
+    for part in (app, *app.parts):
         _check_names(part, taken)
         for route in _routes(app, part, door):
             for method in sorted((route.methods or set()) - {"HEAD"}):
@@ -46,40 +47,44 @@ def part_routes(app: App, door: MakeRoute, own: Iterable[str]) -> list[Route]:
 
 
 def _check_names(part: Part, taken: set[str]) -> None:
-    if (part.pages or part.actions) and part.name in taken:
+    face = part.contents.face
+    if (face.pages or face.actions) and part.name in taken:
         raise UsageError(
             f"the pages of part {part.name} would stand at /{part.name}, which is ours"
         )
-    for each in part.routes:
+    for each in face.routes:
         first = re.split(r"[/{]", each.endpoint.path[1:])[0]
         if first in taken or first == "":
             raise UsageError(f"the route {each.endpoint.path} of {part.name} stands where ours do")
-    kinds = [page.auth for page in part.pages] + [action.auth for action in part.actions]
-    kinds += [str(route.auth) for route in part.routes]
-    if "person" in kinds and part.link_sender is None:
+    kinds = [page.auth for page in face.pages] + [action.auth for action in face.actions]
+    kinds += [str(route.auth) for route in face.routes]
+    if "person" in kinds and face.link_sender is None:
         raise UsageError(
             f"part {part.name} serves people: say how their link is sent, @part.sign_in"
         )
-    if part.pages and not part.templates.is_dir():
-        raise UsageError(f"part {part.name} has pages: its templates go to {part.templates}")
+    if face.pages and not part.contents.templates.is_dir():
+        raise UsageError(
+            f"part {part.name} has pages: its templates go to {part.contents.templates}"
+        )
 
 
 def _routes(app: App, part: Part, door: MakeRoute) -> Iterable[Route]:
-    for route in part.routes:
+    face = part.contents.face
+    for route in face.routes:
         for method in route.methods:
             yield _program_route(app, part, route, method)
-    for page in part.pages:
+    for page in face.pages:
         handler = _guarded(answer_page(part, page))
         for path in (f"/{part.name}{page.endpoint.path}", *_bare(part, page)):
             made = door(path, handler, _needs(page, "read"), ("GET",), _of_people(page, part))
             # For those who render it again.
             made.page = (part, page)  # type: ignore[attr-defined]
             yield made
-    for action in part.actions:
+    for action in face.actions:
         handler = _guarded(answer_action(part, action))
         path = f"/{part.name}{action.endpoint.path}"
         yield door(path, handler, _needs(action, "operate"), ("POST",), _of_people(action, part))
-    if part.link_sender is not None:
+    if face.link_sender is not None:
         yield from sign_in_routes(part, door)
 
 

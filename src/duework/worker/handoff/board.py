@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from duework.db.database import Tx
-from duework.kernel import jobs
 from duework.kernel.engine import Engine
+from duework.kernel.enqueue import enqueue_claimed
 from duework.kernel.job import JobId, LaneName, NewJob
 from duework.worker.handoff.offer import PAYLOAD_LIMIT, SUFFIX, ForeignOffer, Offer, Terms
 from duework.worker.wake.doorbell import Doorbell
@@ -43,7 +43,7 @@ class OfferBoard:
             return None
         seen, number, terms = offered
         engine = self._engine
-        job = jobs.enqueue_claimed(
+        job = enqueue_claimed(
             tx,
             new,
             terms.worker,

@@ -244,7 +244,7 @@ def _ending(frame: Mapping[str, Any], attempt: RunningAttempt, host: Host, worke
         for gate in attempt.task.gates:
             if gate.name == name:
                 gate.pace.report(word, value)
-    attempt.run._spent.update(frame.get("spent", {}))  # noqa: SLF001 - ours
+    attempt.buffer.spent.update(frame.get("spent", {}))
     effects: list[Effect] = []
     for each in frame["effects"]:
         if each["kind"] == "write":

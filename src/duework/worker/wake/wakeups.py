@@ -16,10 +16,10 @@ from typing import Any
 
 from duework.db.sqlite.inotify import Notices
 from duework.errors import Error, Gone
-from duework.kernel import processes
 from duework.kernel.changes import ASKS
 from duework.kernel.engine import Engine, OtherWorkers
-from duework.kernel.processes import Process
+from duework.kernel.machine import processes
+from duework.kernel.machine.processes import Process
 from duework.worker.wake.doorbell import MESSAGE_LIMIT, RING
 
 TICK_SECONDS = 0.05

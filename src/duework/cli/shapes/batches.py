@@ -57,7 +57,7 @@ def list_(app: App, out: Out, *, name: str, limit: int, before: int) -> None:
 @on_database()
 def show(app: App, out: Out, batch_id: int) -> None:
     """Show how far a batch is, its follow-up, and some of the members that failed."""
-    batch = app.batch_of(batch_id)
+    batch = app.get_batch(batch_id)
     progress = batch.progress()
     failed = batch.jobs(phase="failed", limit=SHOWN)
     follow = batch.then_job()
@@ -98,7 +98,7 @@ def show(app: App, out: Out, batch_id: int) -> None:
 @on_database()
 def cancel(app: App, out: Out, batch_id: int, *, why: str, yes: bool) -> None:
     """Cancel every member that has not ended. What runs is stopped; the follow-up comes then."""
-    batch = app.batch_of(batch_id)
+    batch = app.get_batch(batch_id)
     progress = batch.progress()
     left = progress.waiting + progress.running
     sure(f"Cancel {left} jobs of {batch.name}?", yes=yes, as_json=out.as_json)
@@ -120,7 +120,7 @@ def cancel(app: App, out: Out, batch_id: int, *, why: str, yes: bool) -> None:
 @on_database()
 def retry(app: App, out: Out, batch_id: int, *, then: bool) -> None:
     """Open the failed members of a batch again, all at once."""
-    count = app.batch_of(batch_id).retry(then=then)
+    count = app.get_batch(batch_id).retry(then=then)
     if out.as_json:
         out.json({"batch": str(batch_id), "revived": count})
     else:

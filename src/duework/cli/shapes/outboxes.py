@@ -79,7 +79,7 @@ def as_dict(message: OutboxMessage) -> dict[str, object]:
 @on_database()
 def show(app: App, out: Out, message_id: int) -> None:
     """Show one message: its state, its key, its handle, and the last error."""
-    message = app.outboxes.message(message_id)
+    message = app.outboxes.get_message(message_id)
     if out.as_json:
         out.json(as_dict(message))
         return

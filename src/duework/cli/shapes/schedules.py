@@ -56,7 +56,7 @@ def _last(each: Schedule, now: int) -> str | None:
 @on_database()
 def show(app: App, out: Out, key: str) -> None:
     """Show one schedule: its rule, who owns it and why, and what it did last."""
-    seen = app.find_schedule(key)
+    seen = app.get_schedule(key)
     if out.as_json:
         out.json(as_dict(seen))
         return
@@ -99,7 +99,7 @@ def _declared(seen: Schedule) -> str:
 @on_database()
 def next_(app: App, out: Out, key: str, count: int) -> None:
     """Say when a schedule fires next, in its own time zone."""
-    times = app.find_schedule(key).next(count)
+    times = app.get_schedule(key).next(count)
     if out.as_json:
         out.json({"key": key, "next": [each.isoformat() for each in times]})
         return
@@ -114,7 +114,7 @@ def next_(app: App, out: Out, key: str, count: int) -> None:
 @on_database()
 def pause(app: App, out: Out, key: str) -> None:
     """Fire no more. What it has fired goes on; no release changes this back."""
-    _said(out, app.find_schedule(key).pause())
+    _said(out, app.get_schedule(key).pause())
 
 
 @schedules.command(epilog=examples("duework schedules resume nightly"))
@@ -122,7 +122,7 @@ def pause(app: App, out: Out, key: str) -> None:
 @on_database()
 def resume(app: App, out: Out, key: str) -> None:
     """Fire again, from the next slot on. What passed meanwhile is not made up for."""
-    _said(out, app.find_schedule(key).resume())
+    _said(out, app.get_schedule(key).resume())
 
 
 @schedules.command(epilog=examples("duework schedules postpone nightly 2h"))
@@ -131,7 +131,7 @@ def resume(app: App, out: Out, key: str) -> None:
 @on_database()
 def postpone(app: App, out: Out, key: str, length: str) -> None:
     """Fire the next slot that much later: '10m', '2h'."""
-    _said(out, app.find_schedule(key).postpone(length))
+    _said(out, app.get_schedule(key).postpone(length))
 
 
 @schedules.command(epilog=examples("duework schedules fire nightly"))
@@ -139,7 +139,7 @@ def postpone(app: App, out: Out, key: str, length: str) -> None:
 @on_database()
 def fire(app: App, out: Out, key: str) -> None:
     """Make one job at once, beside the plan."""
-    job = app.find_schedule(key).fire_now()
+    job = app.get_schedule(key).fire_now()
     if out.as_json:
         out.json({"key": key, "job": str(job.id)})
     else:
@@ -152,7 +152,7 @@ def fire(app: App, out: Out, key: str) -> None:
 @on_database()
 def delete(app: App, out: Out, key: str, *, yes: bool) -> None:
     """Fire no more, and forget it. One that a decorator declares stays deleted."""
-    seen = app.find_schedule(key)
+    seen = app.get_schedule(key)
     sure(f"Delete the schedule {key} ({seen.when})?", yes=yes, as_json=out.as_json)
     seen.delete()
     if out.as_json:

@@ -44,7 +44,7 @@ def list_(app: App, out: Out, prefix: str, limit: int) -> None:
 @on_database()
 def show(app: App, out: Out, name: str) -> None:
     """Show one pace with everything it knows."""
-    found = app.pace(name)
+    found = app.get_pace(name)
     if out.as_json:
         out.json(_plain(found))
         return
@@ -95,7 +95,7 @@ def reset(app: App, out: Out, name: str) -> None:
 @on_database()
 def stop(app: App, out: Out, name: str) -> None:
     """Let an adaptive pace admit nothing until it is started again."""
-    app.pace(name).stop()
+    app.get_pace(name).stop()
     _said(app, out, name)
 
 
@@ -104,7 +104,7 @@ def stop(app: App, out: Out, name: str) -> None:
 @on_database()
 def start(app: App, out: Out, name: str) -> None:
     """Let an adaptive pace that was stopped admit jobs again."""
-    app.pace(name).start()
+    app.get_pace(name).start()
     _said(app, out, name)
 
 
@@ -159,7 +159,7 @@ def _note(each: PaceStatus, now: int) -> str:
 
 
 def _said(app: App, out: Out, name: str) -> None:
-    found = app.pace(name)
+    found = app.get_pace(name)
     if out.as_json:
         out.json(_plain(found))
     else:

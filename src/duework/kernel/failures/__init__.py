@@ -1,0 +1,1 @@
+"""What becomes of attempts that did not end well: retried, put off, suspected; and how that is told."""

@@ -1,0 +1,53 @@
+"""What shapes do to rows of the kernel: move a due, wake, forget, hold lanes back; see who still holds a job.
+
+A shape keeps rows of its own and never writes those of jobs or lanes: it calls these, inside the transaction
+that changes its own rows. Jobs are locked before rows of shapes, by every transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from duework.db.database import Tx
+from duework.db.queries import load
+from duework.kernel.lanes import JOBS
+
+MOVES = load("duework.kernel", "moves")
+
+
+def still_held(tx: Tx, jobs: Sequence[int]) -> dict[int, int]:
+    """The fences of those jobs that a worker holds, under lock: no claim can come in between."""
+    return dict(tx.query(MOVES.still_held, {"ids": sorted(jobs)})) if jobs else {}
+
+
+def move(tx: Tx, plans: Sequence[tuple[int, int]]) -> int:
+    """Give jobs (job, at) another time, as if they had never failed; how many.
+
+    One that is held, or has ended, stays as it is.
+    """
+    return tx.bulk(MOVES.move, [(at, at, job) for job, at in sorted(plans)]) if plans else 0
+
+
+def wake(tx: Tx, job: int, *, now: int) -> None:
+    """Let a job that waits be due now; the time that was asked for stays."""
+    tx.query(MOVES.wake, {"id": job, "now": now})
+
+
+def never_expire(tx: Tx, job: int) -> None:
+    """It has begun what cannot be too late any more."""
+    tx.query(MOVES.never_expire, {"id": job})
+
+
+def forget(tx: Tx, jobs: Sequence[int]) -> None:
+    """Delete jobs that no worker holds, with their attempts: nothing is told of it, and nothing counts it.
+
+    For the engine's own jobs, which a shape makes again when it needs them. Others are cancelled.
+    """
+    if jobs:
+        tx.query(JOBS.delete_attempts, {"ids": sorted(jobs)})
+        tx.bulk(JOBS.delete, [(job,) for job in sorted(jobs)])
+
+
+def delay_lanes(tx: Tx, tasks: Sequence[str], until: int) -> None:
+    """Start none of these tasks' jobs before then, whatever a pace that they waited for says meanwhile."""
+    tx.query(MOVES.delay_lanes, {"tasks": sorted(tasks), "until": until})

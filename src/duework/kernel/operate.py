@@ -1,0 +1,168 @@
+"""What operators do to jobs: cancel, revive, search, purge.
+
+Every function here runs inside a transaction that the caller opened, takes the time as an argument
+and works on lists. Locks are always taken in one order: serial values, then job rows by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from duework.clock import FOREVER
+from duework.db.database import Tx
+from duework.db.queries import load
+from duework.errors import Conflict, NotFound
+from duework.kernel.batches.counters import SettleContext, Tally
+from duework.kernel.error_text import storable
+from duework.kernel.job import OWN_QUEUE, Reaction
+from duework.kernel.lanes import JOBS, Lanes
+from duework.kernel.settle import cancel_waiting, lock_jobs, lock_jobs_in_order, serial_busy, waits
+
+OPERATE = load("duework.kernel", "operate")
+
+# The most rows that one transaction of an operator's verb touches.
+CHUNK = 1000
+
+
+def cancel(
+    tx: Tx, wanted: Sequence[int], *, why: str, now: int, lanes: Lanes, react: Reaction
+) -> list[str]:
+    """End open jobs. What runs gets a cancel reason, and its worker stops it; what has ended stays as it is.
+
+    Returns for each job 'cancelled', 'cancelling', or the state it had already.
+    """
+    rows = lock_jobs_in_order(tx, list(wanted))
+    around = SettleContext(now, lanes, react)
+    answers: list[str] = []
+    spread = False
+    for identifier in wanted:
+        # One that was cancelled before may have taken this one with it.
+        row = lock_jobs(tx, [identifier]).get(identifier) if spread else rows.get(identifier)
+        if row is None:
+            raise NotFound(f"there is no job {identifier}")
+        if row.state != "open":
+            answers.append(row.state)
+        elif row.worker is not None:
+            tx.query(JOBS.ask_cancel, {"id": row.id, "why": storable(why)})
+            answers.append("cancelling")
+        else:
+            cancel_waiting(tx, row, why, around)
+            answers.append("cancelled")
+            row.state = "cancelled"
+            spread = spread or bool(row.linked)
+    if "cancelling" in answers:
+        tx.hint("cancel")
+    around.tally.write(tx, now=now)
+    return answers
+
+
+def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
+    """Open settled jobs again, due at once, with no failures; for operators.
+
+    A job that is open stays as it is. Reviving onto a key that another open job holds is a Conflict.
+    """
+    rows = lock_jobs_in_order(tx, list(wanted))
+    tally = Tally()
+    answers: list[str] = []
+    for identifier in wanted:
+        row = rows.get(identifier)
+        if row is None:
+            raise NotFound(f"there is no job {identifier}")
+        if row.state == "open":
+            answers.append("open")
+            continue
+        if row.key is not None and (
+            taken := tx.query(JOBS.key_taken, {"task": row.task, "key": row.key})
+        ):
+            message = f"job {identifier} cannot be revived: its key {row.key!r} is held by job {taken[0][0]}"
+            raise Conflict(message)
+        due = now
+        if waits(tx, row.after):
+            tx.query(JOBS.link, {"id": row.after})
+            due = FOREVER
+        elif row.serial is not None and serial_busy(tx, row.serial):
+            due = FOREVER
+        values = (
+            *("open", due, row.lane, 0, 0, None, row.error),
+            *(row.payload, row.checksum, None, None, None, row.id),
+        )
+        tx.bulk(JOBS.rewrite, [values])
+        # It was done when they were enqueued; now they wait for it once more.
+        if not row.linked and tx.query(JOBS.waiting_for, {"job": row.id}):
+            tx.query(JOBS.link, {"id": row.id})
+        tally.reopened(row.batch, row.state)
+        row.state = "open"
+        answers.append("revived")
+    tally.write(tx, now=now)
+    return answers
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What to search for; empty texts match everything."""
+
+    phase: str = ""
+    task: str = ""
+    queue: str = ""
+    key: str = ""
+    before: int = 2**62
+    limit: int = 50
+    # Also the engine's own jobs; who names a task, a queue or a key gets them, and so do all that failed.
+    own: bool = False
+
+
+def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
+    """One page of jobs, newest first; go on with `before` set to the last id."""
+    values: dict[str, Any] = {
+        "before": wanted.before,
+        "task": wanted.task,
+        "queue": wanted.queue,
+        "key": wanted.key,
+        "wanted": min(wanted.limit, CHUNK),
+    }
+    own = wanted.own or bool(wanted.task or wanted.queue or wanted.key)
+    more = {"phase": wanted.phase, "now": now, "own": int(own), "own_queue": OWN_QUEUE}
+    if wanted.phase == "failed":
+        found = tx.query(OPERATE.search_failed, values)
+    elif wanted.phase in {"running", "expired"}:
+        found = tx.query(OPERATE.search_held, {**values, **more})
+    else:
+        found = tx.query(OPERATE.search, {**values, **more})
+    return tx.query(JOBS.jobs, {"ids": [row[0] for row in found]})
+
+
+def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: Reaction) -> int:
+    """Delete settled jobs for good; what waits for one of them is cancelled."""
+    rows = lock_jobs_in_order(tx, list(wanted))
+    gone = [row for row in rows.values() if row.state != "open"]
+    for row in gone:
+        # What came after a done job has been released, and what came after a cancelled one cancelled.
+        behind = tx.query(JOBS.waiting_for, {"job": row.id}) if row.state == "failed" else []
+        for waiting, *_ in behind:
+            why = f"job {row.id}, which it waited for, was purged"
+            cancel(tx, [waiting], why=why, now=now, lanes=lanes, react=react)
+    delete_settled(tx, {row.id: row.batch for row in gone}, now=now)
+    return len(gone)
+
+
+def purge_queue(tx: Tx, queue: str, *, now: int, lanes: Lanes, react: Reaction) -> int:
+    """Cancel a chunk of a queue's jobs that do not run; call again until it returns 0."""
+    found: list[int] = []
+    for [lane] in tx.query(OPERATE.lanes_of, {"queue": queue}):
+        left = CHUNK - len(found)
+        found += [row[0] for row in tx.query(OPERATE.of_lane, {"lane": lane, "wanted": left})]
+    if found:
+        cancel(tx, found, why="the queue was purged", now=now, lanes=lanes, react=react)
+    return len(found)
+
+
+def delete_settled(tx: Tx, found: Mapping[int, int | None], *, now: int) -> None:
+    """Delete settled jobs, given with their batches."""
+    tx.query(JOBS.delete_attempts, {"ids": list(found)})
+    tx.query(JOBS.delete_jobs, {"ids": list(found)})
+    tally = Tally()
+    for batch in found.values():
+        tally.gone(batch)
+    tally.write(tx, now=now)

@@ -1,0 +1,1 @@
+"""What type checkers know of the calls that users make; nothing of it runs."""

@@ -1,0 +1,1 @@
+"""Pages of the engine's own shapes: a file for each, found by the shape's name."""
