@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import smtplib
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from email.message import EmailMessage
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +22,8 @@ from systems.mailroom.doors import smtp as door
 from systems.mailroom.doors.parsing import messages, read
 from systems.mailroom.tenant import Tenant
 from systems.mailroom.tests.conftest import Room, settings_for
+
+ROOT = Path(__file__).parents[3]
 
 
 class Post:
@@ -206,3 +212,39 @@ def test_django_hears_of_what_is_not_taken(room: Room, django: Any) -> None:
     with pytest.raises(ValueError, match="MAILROOM_URL"):
         get_connection(url="ftp://x", key="y")
     assert board.listed(room.app) == []
+
+
+@pytest.mark.slow
+def test_the_command_listens_in_a_process_of_its_own_and_stops_when_it_is_told(
+    tmp_path: Path,
+) -> None:
+    environment = {**os.environ, "DUEWORK_URL": f"sqlite:///{tmp_path / 'mail.db'}"}
+    line = [sys.executable, "-m", "duework", "mailroom", "--app", "systems.mailroom:app"]
+    made = subprocess.run(
+        [*line, "key", "acme"],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    with subprocess.Popen(
+        [*line, "smtp", "--listen", "127.0.0.1:0"],
+        env=environment,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        port = int(said.partition("127.0.0.1:")[2].partition(";")[0])
+        with smtplib.SMTP("127.0.0.1", port, timeout=30) as client:
+            client.login("acme", made.stdout.strip())
+            client.send_message(written(), "me@mail.demo.example", ["ada@demo.example"])
+        process.terminate()
+        assert process.wait(30) == 0
+    listed = subprocess.run(
+        [*line, "list"], env=environment, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "queued" in listed.stdout
+    assert "Hello" in listed.stdout

@@ -206,3 +206,21 @@ def test_a_receiver_who_is_away_gets_nothing_until_then(h: Harness, t: Twins) ->
     assert web.call("GET", path).json()["quiet"] is None
     assert web.call("DELETE", path).status_code == 204
     assert web.call("GET", path).status_code == 404
+
+
+def test_a_time_is_covered_by_one_that_waited_and_went_out_at_it(h: Harness, t: Twins) -> None:
+    made = remind(cron="0 * * * *")
+    nine = START + HOUR
+    facts = {"id": made.id, "slot": nine - HOUR, "at": nine}
+    with h.app.transaction() as tx:
+        tx.write(
+            "insert into reminders_history (job, reminder, title, key, channels, slot, fired_at,"
+            " outcome, sent, failed, unsure, waited)"
+            " values (1, :id, 'x', 'k', '[]', :slot, :at, 'success', '[]', '{}', '{}', 1)",
+            **facts,
+        )
+
+    h.advance("1h 1m")
+    assert mails(t) == []
+    h.advance("1h")
+    assert len(mails(t)) == 1
