@@ -41,9 +41,11 @@ from duework.kernel.paces.adaptive import Adaptive
 from duework.kernel.paces.pace import Rate, Tick
 from duework.kernel.paces.quota import Quota
 from duework.kernel.run import Run
+from duework.kernel.surroundings.leaving import preparing
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 from duework.kernel.transaction import Transaction
 from duework.outside import http, webhooks
+from duework.outside.oauth import OAuth, OAuthGrant
 from duework.part import Part
 from duework.shapes.batches.handle import Batch, Progress
 from duework.shapes.chains.handle import Chain, ChainPage, ChainProgress, End, Next, Page
@@ -95,6 +97,8 @@ __all__ = [
     "Need",
     "Next",
     "NotFound",
+    "OAuth",
+    "OAuthGrant",
     "ObjectHandle",
     "ObjectInfo",
     "ObjectTooLarge",
@@ -144,5 +148,6 @@ __all__ = [
     "WorkerStatus",
     "facts",
     "http",
+    "preparing",
     "webhooks",
 ]

@@ -43,6 +43,7 @@ from duework.worker.worker import Worker
 
 if TYPE_CHECKING:
     from duework.typed.calls import MakesBatch, MakesSchedule
+    from duework.web.limits.settings import WebSettings
 
 DEFAULT_URL = "sqlite:///duework.db"
 SHORTEST_LEASE_MS = 100
@@ -129,6 +130,7 @@ class App(Part):
     revive, arevive = verb(JobVerbs, JobVerbs.revive)
     purge, apurge = verb(JobVerbs, JobVerbs.purge)
     pause, apause = verb(JobVerbs, JobVerbs.pause)
+    move, amove = verb(JobVerbs, JobVerbs.move)
     resume, aresume = verb(JobVerbs, JobVerbs.resume)
     paused, apaused = verb(JobVerbs, JobVerbs.paused)
     purge_queue, apurge_queue = verb(JobVerbs, JobVerbs.purge_queue)
@@ -261,6 +263,7 @@ class App(Part):
         finally:
             worker.stop()
             await running
+            await asyncio.to_thread(worker.engine.checkpoint)
 
     @asynccontextmanager
     async def lifespan(self, _app: Any = None) -> AsyncIterator[None]:
@@ -268,10 +271,17 @@ class App(Part):
         async with self.running():
             yield
 
-    def asgi(self, prefix: str = "", *, public_names: Sequence[str] = ()) -> Any:
+    def asgi(
+        self,
+        prefix: str = "",
+        *,
+        public_names: Sequence[str] = (),
+        settings: WebSettings | None = None,
+    ) -> Any:
         """The pages for a browser, as an ASGI application; needs `pip install 'duework[web]'`.
 
-        It answers to the names of this machine's loopback, and to `public_names`.
+        It answers to the names of this machine's loopback, and to `public_names`. Its `settings` are those
+        of `[duework-web]` in `duework.toml` unless they are given.
         """
         try:
             from duework.web.asgi import make
@@ -280,7 +290,7 @@ class App(Part):
                 raise
             message = f"the pages need {error.name}: pip install 'duework[web]'"
             raise UsageError(message) from error
-        return make(self, prefix, public_names)
+        return make(self, prefix, public_names, settings)
 
 
 def _clock() -> Clock:

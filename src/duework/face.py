@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from duework.outside.oauth import OAuth
     from duework.part import Part
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -157,6 +158,14 @@ class PartAction:
     confirm: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class PartOAuth:
+    """Where people of a part have accounts, and the function that says whose a grant is."""
+
+    provider: Callable[[], OAuth]
+    whose: Endpoint
+
+
 def fill(text: str, parameters: Mapping[str, Any]) -> str:
     """`user:{id}` with its values; a value is never read as another place to fill."""
     return _TOPIC_PARAMETER.sub(lambda found: str(parameters[found[1]]), text)
@@ -173,6 +182,8 @@ class Face:
         self.actions: list[PartAction] = []
         # How a link to sign in reaches its person.
         self.link_sender: Endpoint | None = None
+        # How people come in with an account elsewhere.
+        self.oauth_sign_in: PartOAuth | None = None
 
 
 def declare_route(
@@ -283,6 +294,25 @@ def declare_sign_in(part: Part, function: F) -> F:
         raise UsageError(f"part {face.name} has a way to send links already")
     face.link_sender = endpoint
     return function
+
+
+def declare_oauth(part: Part, provider: Callable[[], OAuth]) -> Callable[[F], F]:
+    """Let people sign in with an account elsewhere: `@part.oauth(github)`.
+
+    `provider()` is asked at each sign-in and gives an `OAuth`. The function gets the `grant` and returns the
+    person's e-mail address, which the provider has verified, or None for those who may not come in.
+    """
+    face = _named(part, "people")
+
+    def declare(function: F) -> F:
+        if list(inspect.signature(function).parameters) != ["grant"]:
+            raise UsageError(f"{function.__name__} takes one parameter, the grant")
+        if face.oauth_sign_in is not None:
+            raise UsageError(f"part {face.name} has a provider of accounts already")
+        face.oauth_sign_in = PartOAuth(provider, Endpoint(function, "/", {"grant": None}))
+        return function
+
+    return declare
 
 
 def _named(part: Part, what: str) -> Face:

@@ -14,6 +14,7 @@ from duework.errors import UsageError
 from duework.face import (
     Face,
     declare_action,
+    declare_oauth,
     declare_page,
     declare_route,
     declare_sign_in,
@@ -262,6 +263,7 @@ class Part:
     page = declare_page
     action = declare_action
     sign_in = declare_sign_in
+    oauth = declare_oauth
 
     def command(self, function: Any = None, /, *, name: str | None = None) -> Any:
         """A command of the command line, written with click: `duework streaks import users.csv`.

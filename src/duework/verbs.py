@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from duework.averbs import Verbs
-from duework.errors import NotFound, UsageError
+from duework.durations import Duration, Moment, planned
+from duework.errors import NotFound, UsageError, check_one_of
 from duework.handles import Attempt, Job
 from duework.health.why import Why, why
 from duework.kernel import lanes, operate
 from duework.kernel.error_text import redact
-from duework.kernel.job import OWN_QUEUE, Enqueued, NewJob
+from duework.kernel.job import OWN_QUEUE, PHASES, Enqueued, NewJob
 from duework.kernel.lanes import JOBS
 
 
@@ -73,13 +74,15 @@ class JobVerbs(Verbs):
         before: int = 2**62,
         limit: int = 50,
         own: bool = False,
+        after: int = 0,
     ) -> list[Job[Any]]:
-        """Jobs, newest first; go on with `before=` the last id.
+        """Jobs, newest first; go on with `before=` the last id. Those up to `after=` are not looked at.
 
         The engine's own, which prune and fire schedules, are left out unless they failed or are asked
         for: by `own=True`, or by the name of their task, queue or key.
         """
-        wanted = operate.Filter(phase, task, queue, key, before, limit, own)
+        check_one_of("phase", phase, PHASES, optional=True)
+        wanted = operate.Filter(phase, task, queue, key, before, limit, after, own)
         with self.engine.database.reading() as tx:
             rows = operate.search(tx, wanted, now=self.now())
         return [self.view(row) for row in rows]
@@ -116,6 +119,15 @@ class JobVerbs(Verbs):
         """Open a settled job again, due at once; `Conflict` if its key is taken."""
         engine = self.engine
         return engine.writer.call(engine.revive, [int(identifier)])[0]
+
+    def move(
+        self, identifier: int, delay: Duration | None = None, *, at: Moment | None = None
+    ) -> Job[Any]:
+        """Let a job that waits be due at another time, now if none is given; `Conflict` for others."""
+        engine = self.engine
+        due = planned(engine.clock.now(), delay, at)
+        engine.writer.call(engine.replan, [(int(identifier), due)])
+        return self.get(identifier)
 
     def purge(self, identifiers: Sequence[int]) -> int:
         """Delete settled jobs for good."""

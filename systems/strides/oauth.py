@@ -20,6 +20,7 @@ from systems.strides.part import part, settings
 
 SCOPE = "read,activity:read_all"
 READS = frozenset({"activity:read", "activity:read_all"})
+# Ten minutes of whoever clicks, however fast the App's clock goes.
 STATE_LIFE = 600_000
 NOT_CONNECTED = "was not connected: "
 
@@ -43,7 +44,7 @@ def begin(redirect_uri: str) -> str:
     """Where to send a person who wants to connect; the state in it is good once, for ten minutes."""
     state, now = secrets.token_urlsafe(24), part.app.now()
     with part.app.transaction() as tx:
-        tx.write("delete from strides_state where made < :old", old=now - STATE_LIFE)
+        tx.write("delete from strides_state where made < :old", old=now - _state_life())
         tx.write(
             "insert into strides_state (state, redirect_uri, made) values (:state, :uri, :now)",
             state=state,
@@ -76,12 +77,16 @@ async def finish(*, state: str, code: str = "", scope: str = "", error: str = ""
     return find(granted.athlete.id)
 
 
+def _state_life() -> int:
+    return int(STATE_LIFE * part.app.wiring.engine.clock.speed)
+
+
 async def _use_state(state: str) -> None:
     async with part.app.transaction() as tx:
         used = tx.write(
             "delete from strides_state where state = :state and made >= :since",
             state=state,
-            since=part.app.now() - STATE_LIFE,
+            since=part.app.now() - _state_life(),
         )
     if not used.changed:
         raise UsageError("This authorisation was not begun here, or was used already: begin again")

@@ -131,6 +131,38 @@ class Transaction:
         return len(rows)
 
 
+def test_counters_that_cannot_be_written_are_said_once_and_stop_no_job(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    @harness.app.task
+    async def work() -> None: ...
+
+    def rename(before: str, after: str) -> None:
+        with harness.app.transaction() as tx:
+            tx.write(f"alter table {before} rename to {after}")
+
+    def said() -> int:
+        return sum("the counters of minutes cannot be written" in each for each in caplog.messages)
+
+    rename("duework_minute", "elsewhere")
+    for _ in range(3):
+        jobs = [work.enqueue() for _ in range(3)]
+        harness.drain()
+        assert {harness.app.job(job.id).state for job in jobs} == {"done"}
+        harness.clock.move_to(harness.now + 61_000)
+    assert said() == 1
+
+    rename("elsewhere", "duework_minute")
+    work.enqueue()
+    harness.drain()
+    assert sums(harness) == {"work": (1, 1, 0, 0, 0)}, "what was counted meanwhile is dropped"
+    harness.clock.move_to(harness.now + 61_000)
+    rename("duework_minute", "elsewhere")
+    work.enqueue()
+    harness.drain()
+    assert said() == 2, "it is a new trouble"
+
+
 @pytest.fixture
 def minutes() -> Minutes:
     lanes = Lanes()

@@ -57,7 +57,7 @@ MAY_IMPORT = {
     "shapes": KERNEL,
     # Each folder of shapes/ is a room of its own: no shape imports another one.
     "shapes/*": f"{KERNEL} shapes averbs",
-    "outside": f"{DB} kernel averbs",
+    "outside": f"{DB} kernel kernel/surroundings averbs",
     "averbs": "",
     "changes": f"{KERNEL} worker/wake",
     "handles": f"averbs {KERNEL}",
@@ -77,9 +77,11 @@ MAY_IMPORT = {
     "testing": f"__init__ {PUBLIC} {KERNEL} worker shapes shapes/* outside",
     "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web cli/shapes",
     "cli/shapes": f"__init__ {PUBLIC} {KERNEL} observe cli",
-    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/parts web/live web/shapes",
+    "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/limits web/parts web/live"
+    " web/shapes",
+    "web/limits": "errors clock config",
     "web/shapes": f"__init__ {PUBLIC} {KERNEL} shapes shapes/* web",
-    "web/parts": f"__init__ {PUBLIC} {KERNEL} web",
+    "web/parts": f"__init__ {PUBLIC} {KERNEL} outside web web/limits",
     "web/live": f"__init__ {PUBLIC} {KERNEL} web web/parts",
     "__main__": "cli",
 }
@@ -124,6 +126,7 @@ BORDERS = {
     "kernel/error_text.py": 1,  # an error whose text cannot be had
     "worker/handoff/handoff.py": 1,  # raised again
     "observe/log.py": 1,  # an error whose trace cannot be had
+    "kernel/surroundings/leaving.py": 1,  # raised again
     "kernel/surroundings/arounds.py": 2,  # raised again
     "kernel/surroundings/resources.py": 2,  # an opening and a closing of the user's
     "kernel/tasks.py": 1,  # annotations that cannot be read

@@ -10,11 +10,23 @@ import json
 import sys
 from typing import Any
 
-from duework import App
+from duework import App, OAuth, OAuthGrant, Part, Secret
 from tests.web.club import with_club
 
+# Where nobody is asked by these tests.
+ACCOUNTS = {"authorize_url": "https://accounts.test/", "token_url": "https://accounts.test/token"}
+ACCOUNTS["client_id"] = "duework"
 app = App()
 with_club(app)
+crew = Part("crew")
+
+
+@crew.oauth(lambda: OAuth(name="GitHub", **ACCOUNTS, client_secret=Secret("none")))
+async def whose(grant: OAuthGrant) -> str | None:
+    return str(grant.answer.get("email"))
+
+
+app.include(crew)
 LONGEST = "x" * 128
 
 

@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from systems import mailroom, reminders, streaks
+from systems import mailroom, reminders, scout, streaks
 from systems.demo.app import app
 from systems.demo.part import keep, note
 
@@ -142,6 +142,57 @@ def race(tx: Any, number: int, start: int, day: str, metres: float) -> None:
     )
 
 
+def apps() -> None:
+    """Scout: what it found, and an opportunity that it debated about."""
+    scout.seed(app, small_run=False)
+    now = app.now()
+    with app.transaction() as tx:
+        for number in range(12):
+            insert(
+                tx,
+                "scout_app",
+                track_id=900 + number,
+                track_name=f"Habit tracker {number}" if number else "تطبيق العادات " + "x" * 60,
+                seller_name="Somebody Ltd",
+                average_rating=4.2,
+                rating_count=1200 * number,
+                enriched_at=now if number % 3 else None,
+                enrichment_source="itunes" if number % 3 else None,
+                first_seen_at=now - DAY,
+                last_seen_at=now,
+            )
+        for word in ("habit", "routine"):
+            insert(
+                tx, "scout_keyword", keyword=word, status="searched", source="title", created_at=now
+            )
+            insert(tx, "scout_ranking", keyword=word, track_id=901, rank=3, crawled_at=now)
+        opportunity(tx, now)
+
+
+def opportunity(tx: Any, now: int) -> None:
+    parts = {"demand": 72.5, "competition": 41.0, "fragmentation": 63.0, "design": 55.0}
+    facts = [
+        {"part": "demand", "text": "12 apps", "apps": [901, 902], "keywords": []},
+        {"part": "demand", "text": "2 keywords", "apps": [], "keywords": ["habit", "routine"]},
+    ]
+    claim = {"text": "People look for it.", "facts": [0]}
+    voices = ("bull", "bear", "judge")
+    debate = [{"who": who, "claims": [claim] if who != "bear" else []} for who in voices]
+    insert(
+        tx,
+        "scout_opportunity",
+        cluster="habit",
+        name="Habit trackers",
+        score=61.0,
+        verdict="build",
+        parts=json.dumps(parts),
+        facts=json.dumps(facts),
+        debate=json.dumps(debate),
+        first_at=now,
+        decided_at=now,
+    )
+
+
 def demo() -> None:
     lines = [
         {
@@ -175,6 +226,7 @@ if __name__ == "__main__":
     reminders.seed(app, people=6, count=20)
     people()
     athletes()
+    apps()
     demo()
     sys.stdout.write(json.dumps({"message": message}))
     app.close()

@@ -33,13 +33,29 @@ def test_a_page_is_right_at_both_widths_in_light_and_dark(
 
 
 @pytest.mark.parametrize(
-    ("path", "status"), [("/login", 200), ("/login?code=abc", 200), ("/club/rules", 200)]
+    ("path", "status"),
+    [
+        *(("/login", 200), ("/login?code=abc", 200), ("/club/rules", 200)),
+        *(("/club/sign-in", 200), ("/club/enter?code=abc", 200), ("/crew/sign-in", 200)),
+        ("/crew/oauth/back?state=x", 400),
+    ],
 )
 def test_a_page_for_strangers_is_right_too(
     browser: Browser, site: Site, path: str, status: int
 ) -> None:
     with visiting(browser, site) as stranger:
         check_renderings(stranger, path, status)
+
+
+def test_pages_for_people_are_right_and_somebody_elses_is_not_there(
+    browser: Browser, site: Site
+) -> None:
+    session = site.person("club", "ada@club.test")
+    with visiting(browser, site, session, cookie_name="duework-club") as ada:
+        check_renderings(ada, "/club/mine/1")
+        ada.page.get_by_role("button", name="Stop").click()
+        ada.page.get_by_text("ada@club.test stopped 1").wait_for()
+        check_renderings(ada, "/club/mine/2", 404)
 
 
 def test_a_page_that_is_not_there_says_so_in_the_same_look(visitor: Visitor) -> None:

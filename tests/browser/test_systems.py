@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
+from systems.twins import twins
+from systems.twins.kit.board import board
 from tests.browser.sites import Site, check_renderings, served, visiting
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
@@ -18,6 +21,10 @@ PAGES = [
     "/reminders/",
     "/streaks/",
     "/streaks/people/user-001",
+    "/scout/",
+    "/scout/opportunities/habit",
+    "/scout/apps/900",
+    "/scout/apps/901",
     "/strides/",
     "/strides/athletes/5001",
 ]
@@ -28,6 +35,13 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, di
     folder = tmp_path_factory.mktemp("systems")
     with served("systems.demo.app:app", folder, DUEWORK_KEY=KEY) as site:
         yield site, site.elsewhere("tests.browser.systems_seed"), site.session("ada")
+
+
+def test_the_page_of_the_stand_ins_is_right_too(browser: Browser) -> None:
+    with twins(None) as found:
+        address = found.run(found.listen(board(found.all), 0))
+        with visiting(browser, Site("", Path(), url=address)) as somebody:
+            check_renderings(somebody, "/")
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -96,6 +96,7 @@ ONE: dict[str, dict[str, Any]] = {
         "own": 0,
         "own_queue": "duework",
         "before": 500,
+        "after": 0,
         "task": "",
         "queue": "",
         "key": "",
@@ -103,8 +104,17 @@ ONE: dict[str, dict[str, Any]] = {
         "now": 1,
         "wanted": 9,
     },
-    "search_failed": {"before": 500, "task": "", "queue": "", "key": "", "wanted": 9},
-    "search_held": {"before": 9, "task": "", "queue": "", "key": "", "phase": "running", "now": 1}
+    "search_floor": {"before": 500, "look": 100},
+    "search_failed": {"before": 500, "after": 0, "task": "", "queue": "", "key": "", "wanted": 9},
+    "search_held": {
+        "before": 9,
+        "after": 0,
+        "task": "",
+        "queue": "",
+        "key": "",
+        "phase": "running",
+        "now": 1,
+    }
     | {"own": 0, "own_queue": "duework"}
     | {"wanted": 9},
     "jobs": {"ids": [1, 2, 3]},
@@ -128,6 +138,7 @@ ONE: dict[str, dict[str, Any]] = {
     "failed": {"wanted": 1000},
     "due_later": {"lanes": [KNOWN, LATER], "now": START, "step": 60_000, "until": START + 10**9}
     | {"bound": 1000},
+    "next_fires": {"lanes": [KNOWN, LATER], "now": START, "until": START + 10**9, "bound": 50},
     "settle_alike": {"ids": [1, 2, 3], "fence": 1, "worker": ME, "batch": BATCH}
     | {"due": START, "result": "null", "settled": START},
 }
@@ -170,7 +181,7 @@ READ = [
 ]
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
 READ += ["batch.failed_members", "batch.open_members", "job", "behind", "ahead", "ready", "failed"]
-READ += ["due_later"]
+READ += ["due_later", "next_fires", "search_floor", "held_by_worker"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
@@ -315,9 +326,9 @@ def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:
         "ask_cancel",
         "excuse_job",
     }
-    by_its_id |= {"result"}
-    inserts = {"insert", "insert_one", "insert_alike", "insert_keyed"}
-    inserts |= {"batch.insert_follow", "fired"}
+    by_its_id |= {"result", "replan", "still_held", "never_expire", "wake"}
+    inserts = {"insert", "insert_one", "insert_alike", "insert_keyed", "insert_keys"}
+    inserts |= {"batch.insert_follow"}
     on_jobs = {name for name, each in ALL.items() if "duework_job" in each.sqlite}
     on_jobs |= {
         f"batch.{name}" for name, each in vars(BATCHES).items() if "duework_job" in each.sqlite

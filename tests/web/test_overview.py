@@ -162,8 +162,8 @@ def test_the_overview_draws_what_was_done_and_what_falls_due(site: Site) -> None
     assert drawn(page.text) == (
         "In the last 1 h 2 done and 1 failed; 0 late now; 1 due in the next 30 min."
     )
-    assert "Done 2 in 1h" in tiles(page.text)
-    assert "Failed 1 1 in 1h" in tiles(page.text)
+    assert "Done 2 in 1 h" in tiles(page.text)
+    assert "Failed 1 1 in 1 h" in tiles(page.text)
     assert "Start after due under" in tiles(page.text)
     assert "2 due in the next 3 h" in drawn(browser.get("/?range=6h").text)
 
@@ -220,3 +220,75 @@ def test_shares_of_lags_are_told_by_their_bucket(
     counted: Any = Counted(lags=lags)
 
     assert (counted.within(0.5), counted.within(0.99)) == (median, slowest)
+
+
+def test_bars_that_say_at_least_are_hatched_and_others_are_not(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = site.browser("read")
+    task(site.app, "greet").using(delay="10m").enqueue_many([(f"n{i}",) for i in range(9)])
+    assert "url(#about)" not in browser.get("/").text
+
+    monkeypatch.setattr("duework.health.activity.BOUND", 5)
+    page = browser.get("/")
+    check_page(page)
+    assert page.text.count("url(#about)") == 1
+    assert page.text.count('<pattern id="about"') == 1
+
+
+def test_the_due_line_shows_when_schedules_fire_next(site: Site) -> None:
+    greet = task(site.app, "greet")
+    now = site.app.now()
+    site.app.schedule(greet, args=("ada",), key="soon <b>", at=now + 10 * MINUTE)
+    site.app.schedule(greet, args=("bob",), key="later", at=now + 100 * MINUTE)
+    browser = site.browser("read")
+
+    page = browser.get("/")
+    check_page(page)
+    assert re.findall(r"<title>(soon [^,]*), [0-9:]+</title>", page.text) == ["soon &lt;b&gt;"]
+    assert "soon &lt;b&gt; fires next, at " in drawn(page.text)
+    assert "later, " in browser.get("/?range=6h").text
+    assert len(site.app.admin.activity("6h").fires) == 2
+
+
+def test_fires_are_named_up_to_a_bound(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duework.health.activity.FIRES", 3)
+    for number in range(5):
+        at = site.app.now() + number * MINUTE + 30_000
+        site.app.schedule(task(site.app, "greet"), args=("ada",), key=f"n{number}", at=at)
+
+    fires = site.app.admin.activity().fires
+    assert [name for _, name in fires] == ["n0", "n1", "n2"]
+
+
+@pytest.mark.parametrize("over", RANGES)
+def test_each_line_has_its_own_past_in_twelfths(site: Site, over: str) -> None:
+    for name in ("ada", "bob"):
+        task(site.app, "greet").enqueue(name)
+    task(site.app, "fails").enqueue("no")
+    work(site.app)
+    task(site.app, "greet").using(delay="1h").enqueue("later")
+    task(site.app, "retries").using(delay="1h").enqueue()
+
+    by_task = site.app.admin.activity(over).by_task  # type: ignore[arg-type]
+    greet, fails = by_task["default", "greet"], by_task["mail", "fails"]
+    assert [sum(column) for column in zip(*greet, strict=True)] == [2, 0]
+    assert [sum(column) for column in zip(*fails, strict=True)] == [0, 1]
+    assert {len(greet), len(fails)} == {12}
+    assert greet[-1] == (2, 0), "the last one is this moment's"
+    page = site.browser("read").get(f"/?range={over}").text
+    lines = re.search(r'id="queues".*?</table>', page, re.DOTALL)
+    assert lines
+    assert lines[0].count("<tr") == 4
+    assert lines[0].count('class="spark"') == 2, "what nothing was done with has none"
+
+
+def test_poison_has_a_way_to_its_jobs(site: Site) -> None:
+    task(site.app, "fails").enqueue("no")
+    work(site.app)
+    with site.app.transaction() as tx:
+        tx.write("update duework_job set crashes = 3 where state = 'failed'")
+
+    links = [a for tag, a in Tags(site.browser("read").get("/").text).found if tag == "a"]
+    shown = [a["href"] for a in links if "btn" in (a.get("class") or "")]
+    assert "/jobs?task=fails&phase=failed" in shown

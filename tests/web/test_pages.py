@@ -457,3 +457,31 @@ def test_every_door_is_in_the_table(site: Site) -> None:
 
     found = [(route.path, route.needs) for route in inner.routes]
     assert found == [("/live", None), *((path, scope) for path, _, scope, _ in TABLE)]
+
+
+def test_a_filter_that_matches_nothing_looks_at_so_many_jobs_and_offers_to_go_on(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duework.web.pages.LOOK", 10)
+    greet = task(site.app, "greet")
+    wanted = greet.using(key="old").enqueue("ada")
+    greet.enqueue_many([(f"n{number}",) for number in range(25)])
+    browser = site.browser("read")
+
+    path, pages = "/jobs?key=old", 0
+    while path:
+        answer = browser.get(path)
+        check_page(answer)
+        pages += 1
+        found = f"/jobs/{wanted.id}" in answer.text
+        assert found is (pages == 3)
+        if pages < 3:
+            assert "10 jobs were searched, and there are older ones" in text_of(answer.text)
+        links = [a for tag, a in Tags(answer.text).found if tag == "a"]
+        older = [str(a["href"]) for a in links if "before=" in str(a.get("href"))]
+        path = older[-1] if older else ""
+    assert pages == 3
+
+    first = browser.get("/jobs?phase=waiting").text
+    assert "Search older ones" in first
+    assert "All jobs that are kept were searched" in browser.get("/jobs?key=x&before=1").text

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from duework import App, NotFound, Part, Template, Transaction, UsageError
+from duework.clock import Scaled
 from duework.people import MOST_LINKS, SESSION_MS, hashed
+from duework.web.tokens import Tokens
 from tests.web.club import with_club
 from tests.web.conftest import HERE, OURS, Browser, Site, check_page
 
@@ -92,6 +94,29 @@ def test_a_link_opens_one_session_within_minutes(site: Site, part: Part) -> None
         tx.write("update duework_pass set expires = 1 where kind = 'link'")
     assert part.people.enter(old) is None
     assert part.people.enter("") is None
+
+
+def test_on_a_fast_clock_links_and_sessions_last_in_real_time(emptied: str) -> None:
+    """In the demo an hour passes each minute, and people read their mail as slowly as ever."""
+    clock = Scaled(60)
+    app = App(emptied, clock=clock)
+    with_club(app)
+    [part] = app.parts
+    code = part.people.entry("ada@club.test")
+    Tokens(app).open_session(Tokens(app).add("ada", "read"))
+    Tokens(app).link()
+
+    def ends(table: str, kind: str) -> float:
+        """In how many minutes of the real time."""
+        [row] = app.read(f"select expires from {table} where kind = :kind", kind=kind)
+        return float((row[0] - app.now()) / 60_000 / clock.speed)
+
+    assert 14 < ends("duework_pass", "link") <= 15
+    assert 14 < ends("duework_token", "link") <= 15
+    assert 719 < ends("duework_token", "session") <= 720
+    part.people.enter(code)
+    assert ends("duework_pass", "session") > SESSION_MS / 60_000 - 1
+    app.close()
 
 
 def test_secrets_of_people_are_not_in_the_database(site: Site, part: Part) -> None:

@@ -22,10 +22,11 @@ WEB = [sys.executable, "-m", "duework", "web"]
 
 
 @contextmanager
-def served(url: str, folder: Path) -> Iterator[tuple[str, list[str]]]:
+def served(url: str, folder: Path, **more: str) -> Iterator[tuple[str, list[str]]]:
     """A server that is up, and the lines that it printed first."""
     words = [*WEB, "--url", url, "--port", "0", "--token-file", str(folder / "first.token")]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+    environment = {**os.environ, **more}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stdout is not None
             lines = []

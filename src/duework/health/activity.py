@@ -5,8 +5,8 @@ Neither grows with the job table: the past is read from sums, and the future is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from duework.db.database import Tx
@@ -24,8 +24,13 @@ _SLOTS = {
     "24h": (30, 48, 24, 15),
     "7d": (180, 56, 28, 15),
 }
-# So many jobs are counted that fall due, and no more.
+# So many jobs are counted that fall due, and no more; and so many fires are named.
 BOUND = 10_000
+FIRES = 50
+# The engine's own tasks that fire schedules; what a job of theirs belongs to.
+_FIRE, _SCHEDULE = "duework.fire", "schedule:"
+# What was done with a task is told in so many slots.
+POINTS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,10 @@ class Activity:
     due: tuple[int, ...]
     # Whether more may fall due than was counted.
     at_least: bool
+    # When schedules fire next, and which.
+    fires: tuple[tuple[int, str], ...] = ()
+    # For each queue and task, how many ended well and failed in each twelfth of the past.
+    by_task: Mapping[tuple[str, str], tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     @property
     def total(self) -> Counted:
@@ -87,18 +96,48 @@ def activity(tx: Tx, *, now: int, over: Range) -> Activity:
     rows = tx.query(MINUTES.since, {"span": span, "since": first, "step": step})
     slots = {int(start): _counted(numbers) for start, *numbers in rows}
     past = tuple(slots.get(first + place * step, Counted()) for place in range(behind))
+    lanes = [(row[0], row[1], row[2]) for row in tx.query(JOBS.lanes, {})]
+    theirs = [number for number, queue, _ in lanes if queue != OWN_QUEUE]
     due, seen = [0] * ahead, 0
-    for slot, count in _due_later(tx, now, step, ahead):
+    for slot, count in _due_later(tx, theirs, now, step, ahead):
         due[slot] += count
         seen += count
-    return Activity(now, step, past, tuple(due), seen >= BOUND)
+    firing = [
+        number for number, queue, task in lanes if queue == OWN_QUEUE and task.startswith(_FIRE)
+    ]
+    fires = _fires(tx, firing, now, now + ahead * step)
+    by_task = _by_task(tx, span, first, behind * step // POINTS)
+    return Activity(now, step, past, tuple(due), seen >= BOUND, fires, by_task)
 
 
-def _due_later(tx: Tx, now: int, step: int, ahead: int) -> list[tuple[int, int]]:
-    lanes = [row[0] for row in tx.query(JOBS.lanes, {}) if row[1] != OWN_QUEUE]
+def _due_later(
+    tx: Tx, lanes: Sequence[int], now: int, step: int, ahead: int
+) -> list[tuple[int, int]]:
     time = {"now": now, "step": step, "until": now + ahead * step}
     rows = tx.query(NEEDS.due_later, {"lanes": lanes, **time, "bound": BOUND})
     return [(int(slot), int(count)) for slot, count in rows]
+
+
+def _fires(tx: Tx, lanes: Sequence[int], now: int, until: int) -> tuple[tuple[int, str], ...]:
+    if not lanes:
+        return ()
+    time = {"now": now, "until": until, "bound": FIRES}
+    rows = tx.query(NEEDS.next_fires, {"lanes": lanes, **time})
+    return tuple(sorted((int(due), (owner or "").removeprefix(_SCHEDULE)) for due, owner in rows))
+
+
+def _by_task(
+    tx: Tx, span: int, first: int, step: int
+) -> dict[tuple[str, str], tuple[tuple[int, int], ...]]:
+    """Twelfths of the range, the last of which is not over yet."""
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    rows = tx.query(MINUTES.done_by_task, {"span": span, "since": first, "step": step})
+    for queue, task, slot, done, failed in rows:
+        points = found.setdefault((queue, task), [(0, 0)] * POINTS)
+        # A clock that was set back leaves minutes that are yet to come.
+        if int(slot) < POINTS:
+            points[int(slot)] = (int(done), int(failed))
+    return {name: tuple(points) for name, points in found.items()}
 
 
 def totals(tx: Tx) -> list[TaskTotals]:

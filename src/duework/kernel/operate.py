@@ -16,7 +16,7 @@ from duework.db.queries import load
 from duework.errors import Conflict, NotFound
 from duework.kernel.batches.counters import SettleContext, Tally
 from duework.kernel.error_text import storable
-from duework.kernel.job import OWN_QUEUE, Reaction
+from duework.kernel.job import OWN_QUEUE, LockedJob, Reaction
 from duework.kernel.lanes import JOBS, Lanes
 from duework.kernel.settle import cancel_waiting, lock_jobs, lock_jobs_in_order, serial_busy, waits
 
@@ -109,6 +109,8 @@ class Filter:
     key: str = ""
     before: int = 2**62
     limit: int = 50
+    # Only those with a higher id.
+    after: int = 0
     # Also the engine's own jobs; who names a task, a queue or a key gets them, and so do all that failed.
     own: bool = False
 
@@ -117,6 +119,7 @@ def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
     """One page of jobs, newest first; go on with `before` set to the last id."""
     values: dict[str, Any] = {
         "before": wanted.before,
+        "after": wanted.after,
         "task": wanted.task,
         "queue": wanted.queue,
         "key": wanted.key,
@@ -131,6 +134,32 @@ def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
     else:
         found = tx.query(OPERATE.search, {**values, **more})
     return tx.query(JOBS.jobs, {"ids": [row[0] for row in found]})
+
+
+def replan(tx: Tx, plans: Sequence[tuple[int, int]]) -> list[int]:
+    """Let jobs (id, due) that wait be due at another time, with the failures they have; for operators.
+
+    A Conflict if one of them runs, has ended, or waits for another job and not for a time.
+    """
+    rows = lock_jobs_in_order(tx, [job for job, _ in plans])
+    for job, due in sorted(plans):
+        if (row := rows.get(job)) is None:
+            raise NotFound(f"there is no job {job}")
+        if (why := _fixed(row)) is not None:
+            raise Conflict(f"nothing was changed: job {job} {why}")
+        tx.query(JOBS.replan, {"id": job, "due": due})
+    return [job for job, _ in plans]
+
+
+def _fixed(row: LockedJob) -> str | None:
+    """Why its time cannot be changed; None if it can."""
+    if row.state != "open":
+        return f"is {row.state}; a retry opens it again"
+    if row.worker is not None:
+        return "runs already"
+    if row.due >= FOREVER:
+        return "waits for another job, not for a time"
+    return "is the engine's own" if row.task.startswith(f"{OWN_QUEUE}.") else None
 
 
 def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: Reaction) -> int:

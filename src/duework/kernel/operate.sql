@@ -4,9 +4,9 @@
 select id from duework_lane where queue = :queue
 
 -- name: held_by_worker
-select worker, count(*)
-from duework_job
-where worker is not null
+-- In the order of its index and up to a bound, so that no planner thinks of walking through the table instead.
+select worker, count(*) from (
+    select worker from duework_job where worker is not null order by due limit 10000) held
 group by worker
 
 -- name: search
@@ -14,7 +14,7 @@ group by worker
 select j.id
 from duework_job j
 join duework_lane l on l.id = j.lane
-where j.id < :before
+where j.id < :before and j.id > :after
   and (:task = '' or j.task = :task)
   and (:queue = '' or l.queue = :queue)
   and (:key = '' or j.key = :key)
@@ -33,7 +33,7 @@ limit :wanted
 select j.id
 from duework_job j
 join duework_lane l on l.id = j.lane
-where j.state = 'failed' and j.id < :before
+where j.state = 'failed' and j.id < :before and j.id > :after
   and (:task = '' or j.task = :task)
   and (:queue = '' or l.queue = :queue)
   and (:key = '' or j.key = :key)
@@ -45,7 +45,7 @@ limit :wanted
 select j.id
 from duework_job j
 join duework_lane l on l.id = j.lane
-where j.worker is not null and j.id < :before
+where j.worker is not null and j.id < :before and j.id > :after
   and (:task = '' or j.task = :task)
   and (:queue = '' or l.queue = :queue)
   and (:key = '' or j.key = :key)
@@ -53,6 +53,10 @@ where j.worker is not null and j.id < :before
   and (:phase = 'running') = (j.due > :now)
 order by j.id desc
 limit :wanted
+
+-- name: search_floor
+-- The first job that a look at so many does not reach; by the numbers alone.
+select id from duework_job where id < :before order by id desc limit 1 offset :look
 
 -- name: summary
 -- Per lane: ready and waiting jobs, counted up to a bound, and the oldest ready one.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 if TYPE_CHECKING:
     from duework.durations import Duration, Moment
     from duework.handles import Job
+    from duework.kernel.failures.retry import Backoff
     from duework.kernel.paces.pace import Pace
-    from duework.kernel.retry import Backoff
     from duework.kernel.tasks import Errors
     from duework.shapes.schedules.row import Missed, Overlap
     from duework.task import Using

@@ -60,6 +60,25 @@ def swatch(cls: str) -> str:
     return f'<svg aria-hidden="true"><rect width="10" height="10" rx="2" class="{cls}"/></svg>'
 
 
+def hatch(name: str, size: int = 6) -> str:
+    """A pattern for what is not known exactly; its id must be unique on the page."""
+    box = f'width="{size}" height="{size}" patternUnits="userSpaceOnUse"'
+    line = f'<line x1="0" x2="0" y1="0" y2="{size}" class="hatch2"/>'
+    return f'<defs><pattern id="{name}" {box} patternTransform="rotate(45)">{line}</pattern></defs>'
+
+
+def hatched(x: float, y: float, w: float, h: float, name: str) -> str:
+    where = f'x="{pct(x)}" y="{px(y)}" width="{pct(w)}" height="{px(h)}"'
+    return f'<rect {where} fill="url(#{name})"/>'
+
+
+def diamond(x: float, y: float, tip: str) -> str:
+    """A mark on a line of time; the title names it."""
+    shape = '<path d="M0 0L4 4 0 8-4 4z" class="f-accent"/>'
+    where = f'x="{pct(x)}" y="{px(y)}" width="10" height="10" overflow="visible"'
+    return f"<svg {where}>{shape}{title(tip)}</svg>"
+
+
 def paths(x: float, y: float, w: float, h: float, body: Iterable[str]) -> str:
     """A stretched box for lines and areas: 1000 units wide, `h` units high."""
     box = f'viewBox="0 0 1000 {px(h)}" preserveAspectRatio="none"'

@@ -81,10 +81,14 @@ class _Drawing:
 
     def due(self) -> Iterator[str]:
         w, more = self.width, "at least " if self.seen.at_least else ""
+        if self.seen.at_least:
+            yield charts.hatch("about")
         for place, count in enumerate(self.seen.due):
             x, high = self.x(len(self.seen.past) + place), count / self.top * _HIGH
             if count:
                 yield rect(x + w * 0.16, _BASE - high, w * 0.68, high, "due")
+            if count and self.seen.at_least:
+                yield charts.hatched(x + w * 0.16, _BASE - high, w * 0.68, high, "about")
             ahead = f"{dur(place * self.seen.step) if place else 0} to"
             tip = f"due in {ahead} {dur((place + 1) * self.seen.step)}: {more}{count:,}"
             yield rect(x, _BASE - _HIGH, w, _HIGH, "hit", tip)
@@ -109,6 +113,15 @@ class _Drawing:
         yield hline(_LAG_BASE, "base", _GUTTER)
         yield text(_GUTTER, high - 6, "longest start after due")
 
+    def fires(self) -> Iterator[str]:
+        """When schedules fire next, on the lower band ahead."""
+        if self.seen.fires:
+            yield text(self.now_x + 1, _LAG_BASE - _LAG_HIGH - 6, "next fires", "opt")
+        for at, name in self.seen.fires:
+            x = self.x(len(self.seen.past) + (at - self.seen.now) / self.seen.step)
+            yield charts.vline(x, _LAG_BASE - 10, _LAG_BASE, "now")
+            yield charts.diamond(x, _LAG_BASE - 16, f"{name}, {clock(at, self.zone)}")
+
     def times(self) -> Iterator[str]:
         behind, ahead = len(self.seen.past), len(self.seen.due)
         yield charts.vline(self.now_x, 8, _LAG_BASE, "now")
@@ -124,8 +137,14 @@ class _Drawing:
         behind, ahead = len(self.seen.past) * self.seen.step, len(self.seen.due) * self.seen.step
         return (
             f"In the last {dur(behind)} {total.done:,} done and {total.failed:,} failed; {self.late:,}"
-            f" late now; {more}{sum(self.seen.due):,} due in the next {dur(ahead)}."
+            f" late now; {more}{sum(self.seen.due):,} due in the next {dur(ahead)}.{self._next_fire()}"
         )
+
+    def _next_fire(self) -> str:
+        if not self.seen.fires:
+            return ""
+        at, name = self.seen.fires[0]
+        return f" {name} fires next, at {clock(at, self.zone)}."
 
 
 def dueline(seen: Activity, late: int, limit_ms: int, zone: tzinfo) -> Markup:
@@ -137,6 +156,7 @@ def dueline(seen: Activity, late: int, limit_ms: int, zone: tzinfo) -> Markup:
         *made.due(),
         *made.overdue(),
         *made.lags(),
+        *made.fires(),
         *made.times(),
     ]
     return Markup(charts.chart(208, body, made.caption(), "dueline"))  # noqa: S704 - charts escape their texts

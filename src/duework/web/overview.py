@@ -60,6 +60,7 @@ def overview(visit: Visit) -> Response:
         median=_within(seen.total, 0.5),
         slowest=_within(seen.total, 0.99),
         sparks=_sparks(seen),
+        spark_of=lambda line: _spark_of(seen, line),
         seconds=len(seen.past) * seen.step / 1000,
         **sums(status),
     )
@@ -94,6 +95,18 @@ def _sparks(seen: Activity) -> dict[str, Markup]:
         "done": Markup(charts.spark(done, "done")),  # noqa: S704 - numbers alone
         "failed": Markup(charts.spark(failed, "fail")),  # noqa: S704 - numbers alone
     }
+
+
+def _spark_of(seen: Activity, line: TaskStatus) -> Markup:
+    """What was done with a task; in the colour of what is wrong with it, if something is."""
+    points = seen.by_task.get((line.queue, line.task))
+    if points is None:
+        return Markup("")
+    failed = sum(each[1] for each in points)
+    late = (line.lag or 0) > LATE_MS or line.paused
+    tone = "fail" if failed and failed >= sum(each[0] for each in points) else "done"
+    drawn = charts.spark([done + bad for done, bad in points], "warn" if late else tone, 84, 18)
+    return Markup(drawn)  # noqa: S704 - numbers alone
 
 
 def _points(values: list[int]) -> list[int]:

@@ -7,7 +7,7 @@ address (DNS rebinding) is not served. Headers are set here, once, also on error
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -42,8 +42,14 @@ def name_of(host: str) -> str | None:
 class Shield:
     """An ASGI application around the pages."""
 
-    def __init__(self, inner: ASGIApp, public_names: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        inner: ASGIApp,
+        public_names: Iterable[str] = (),
+        around: Callable[[ASGIApp], ASGIApp] = lambda inner: inner,
+    ) -> None:
         self.inner = inner
+        self._enter = around(inner)
         self.names = LOOPBACK | {name.lower() for name in public_names}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -67,7 +73,7 @@ class Shield:
             words = "This server does not answer to that name; see --public-name.\n"
             await PlainTextResponse(words, 421)(scope, receive, guarded)
             return
-        await self.inner(scope, receive, guarded)
+        await self._enter(scope, receive, guarded)
 
     def _known(self, scope: Scope) -> bool:
         hosts = [value for name, value in scope["headers"] if name == b"host"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from http import HTTPStatus
@@ -26,6 +26,7 @@ from starlette.routing import Route
 from duework.errors import Conflict, DatabaseError, NotFound, UsageError
 from duework.face import Person
 from duework.web.filters import zone_of
+from duework.web.limits.rates import ADMITTED, RateLimits
 from duework.web.shield import LOOPBACK, name_of
 from duework.web.tokens import Tokens, Who, hashed, same
 
@@ -162,6 +163,11 @@ class Visit:
         return name_of(self.request.headers.get("host", "")) not in LOOPBACK
 
 
+def origin(visit: Visit) -> str:
+    """Scheme and host of our own addresses; the host is one that this server answers to."""
+    return f"{'https' if visit.secure else 'http'}://{visit.request.headers['host']}"
+
+
 def live_address(base: str, here: str, rows: Iterable[int] = ()) -> str:
     """Where the changes of the page `here` come from."""
     path, _, query = here.partition("?")
@@ -186,7 +192,9 @@ def person_cookie(visit: Visit) -> str:
     return f"{cookie_name(visit)}-{name}"
 
 
-def door(app: App, render: Callable[..., Response]) -> Callable[..., Route]:
+def door(
+    app: App, render: Callable[..., Response], limits: RateLimits | None = None
+) -> Callable[..., Route]:
     """What makes routes: `route("/jobs", jobs, "read")`."""
 
     def route(
@@ -199,9 +207,9 @@ def door(app: App, render: Callable[..., Response]) -> Callable[..., Route]:
         async def enter(request: Request) -> Response:
             visit = Visit(app, request, None, part=part, render=render)
             try:
-                return await _enter(visit, handler, scope)
+                return await _enter(visit, handler, scope, limits)
             except HTTPException as error:
-                return problem(visit, error.status_code, error.detail)
+                return problem(visit, error.status_code, error.detail, error.headers)
             except NotFound as error:
                 return problem(visit, 404, str(error))
             except (UsageError, Conflict) as error:
@@ -219,7 +227,7 @@ def door(app: App, render: Callable[..., Response]) -> Callable[..., Route]:
     return route
 
 
-async def _enter(visit: Visit, handler: Handler, scope: str) -> Response:
+async def _enter(visit: Visit, handler: Handler, scope: str, limits: RateLimits | None) -> Response:
     request = visit.request
     if request.method not in SAFE:
         visit.form = await _form(request)
@@ -235,6 +243,10 @@ async def _enter(visit: Visit, handler: Handler, scope: str) -> Response:
     if scope not in {OPEN, PERSON} and visit.who is not None and not visit.who.may(scope):
         words = f"This needs the scope {scope}; {visit.who.name} has {visit.who.scope}."
         raise HTTPException(403, words)
+    if scope != OPEN:
+        request.scope[ADMITTED] = True
+    if limits is not None and request.method not in SAFE:
+        _count_action(visit, limits)
     if inspect.iscoroutinefunction(handler):
         answer: Response = await handler(visit)
     else:
@@ -242,6 +254,14 @@ async def _enter(visit: Visit, handler: Handler, scope: str) -> Response:
     if visit.said and answer.status_code == 200:  # noqa: PLR2004 - told on a page, not by a redirect
         answer.delete_cookie("said", httponly=True, samesite="lax")
     return answer
+
+
+def _count_action(visit: Visit, limits: RateLimits) -> None:
+    """Forms of a session; what a program asks is counted with its token."""
+    if visit.person is not None:
+        limits.act(f"person {visit.person.id}")
+    elif visit.who is not None and visit.who.session:
+        limits.act(f"token {visit.who.name}")
 
 
 async def _form(request: Request) -> list[tuple[str, str]]:
@@ -320,8 +340,16 @@ def same_host(origin: str, host: str) -> bool:
     return parts.scheme in {"http", "https"} and parts.netloc.lower() == host.lower()
 
 
-def problem(visit: Visit, status: int, words: str) -> Response:
+def problem(
+    visit: Visit, status: int, words: str, headers: Mapping[str, str] | None = None
+) -> Response:
     """An error for whoever asked: a page for people, JSON for programs."""
+    answer = _problem(visit, status, words)
+    answer.headers.update(headers or {})
+    return answer
+
+
+def _problem(visit: Visit, status: int, words: str) -> Response:
     if visit.wants_json or "authorization" in visit.request.headers:
         code = HTTPStatus(status).phrase.lower().replace(" ", "_")
         return JSONResponse({"error": {"code": code, "message": words}}, status)

@@ -1,4 +1,4 @@
-"""GitHub's GraphQL API, as far as contributions go.
+"""GitHub's GraphQL API, as far as contributions go, and its sign-in for applications.
 
 Most errors are HTTP 200 with `errors` in the body; a revoked token is 401. Points are counted per
 user and hour from the first call, as headers say on each reply. The days of the calendar are those
@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 
 from systems.twins.github.contributions import Person, collection, invent
 from systems.twins.github.graphql import Field, Parser, Problem, check, fill, pick, value_of
+from systems.twins.github.logins import Logins
 from systems.twins.kit.app import Answer, Call, Door, Twin
 from systems.twins.kit.clock import as_datetime, as_iso
 from systems.twins.kit.limits import Window, Windows
@@ -102,15 +103,18 @@ class Answered:
 
 class GitHub(Twin):
     name = "github"
-    about: ClassVar = "GraphQL: contributions, calendar, points"
+    about: ClassVar = "GraphQL: contributions, calendar, points; sign-in"
 
     def make_doors(self) -> list[Door]:
+        self.logins = Logins(self)
         return [
             Door("graphql", "POST", "/graphql", self._graphql),
             Door("graphql", "POST", "/api/graphql", self._graphql),
+            *self.logins.doors(),
         ]
 
     def start_over(self) -> None:
+        self.logins.start_over()
         self.people: dict[str, Person] = {}
         self.tokens: dict[str, Token] = {}
         # "old" or "new" wording of the primary limit; the new one since January 2026.
@@ -136,6 +140,7 @@ class GitHub(Twin):
             "set_limits": self.set_limits,
             "spend": self.spend,
             "set_answers": self.set_answers,
+            "decide": self.logins.decide,
         }
 
     # Switches.
@@ -207,12 +212,13 @@ class GitHub(Twin):
         return JSONResponse(body, status)
 
     def _graphql(self, call: Call) -> Response:
-        token = self._who(call)
+        token = self.admit(call)
         if self.log.at_once > self.at_once_limit:
             return self._secondary(call, token)
         return self._with_headers(call, token, self._metered(call, token))
 
-    def _who(self, call: Call) -> Token:
+    def admit(self, call: Call) -> Token:
+        """Whose token it is."""
         if not call.headers.get("user-agent"):
             text = "Request forbidden by administrative rules. Please make sure your request has a "
             raise Answer(Response(text + "User-Agent header\n", 403, media_type="text/plain"))

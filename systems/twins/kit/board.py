@@ -35,6 +35,7 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 68rem
   color: #1b1b1f; background: #fff; }
 table { border-collapse: collapse; width: 100%; } td, th { text-align: left; padding: .15rem .6rem;
   border-bottom: 1px solid #ddd; vertical-align: top; overflow-wrap: anywhere; }
+td:first-child, th { overflow-wrap: normal; }
 code, textarea, input { font: 13px/1.4 ui-monospace, monospace; }
 textarea, input[type=text] { width: 100%; box-sizing: border-box; }
 section { margin: 2.5rem 0; } .wrong { color: #a40000; } .quiet { color: #666; }
@@ -106,10 +107,10 @@ def _page(twins: Sequence[Twin]) -> str:
     sections = "".join(map(_section, twins))
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><title>Twins</title>"
-        "<meta name=viewport content='width=device-width'>"
-        f"<style>{STYLE}</style><h1>Twins</h1>"
+        "<meta name=viewport content='width=device-width'><link rel=icon href='data:,'>"
+        f"<style>{STYLE}</style><main><h1>Twins</h1>"
         "<p>Local stand-ins for the outside world. Nothing here leaves this machine.</p>"
-        f"<table><tr><th>twin<th>URL<th>what it is{rows}</table>{sections}<script>{SCRIPT}</script>"
+        f"<table><tr><th>twin<th>URL<th>what it is{rows}</table>{sections}</main><script>{SCRIPT}</script>"
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import concurrent.futures
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 import pytest
 
 from systems.twins import Twins
+from systems.twins.github.logins import challenge_of
 from systems.twins.tests.conftest import NOON, Standing
 
 TWINS = ("github",)
@@ -366,3 +368,47 @@ def test_people_are_the_same_with_the_same_seed(t: Twins, http: httpx2.Client) -
 
     assert days(ask(t, http, login="fern-okoye")) == first
     assert sum(first.values()) > 100
+
+
+# Sign-in for applications.
+
+
+def authorize(t: Twins, http: httpx2.Client, **more: str) -> dict[str, str]:
+    query = {"client_id": "Iv1.twin", "redirect_uri": "http://app.test/back", "state": "s1"}
+    reply = http.get(f"{t.github.url}/login/oauth/authorize", params={**query, "as": "ada", **more})
+    assert reply.status_code == 302, reply.text
+    return dict(parse_qsl(urlsplit(reply.headers["location"]).query))
+
+
+def exchange(t: Twins, http: httpx2.Client, **sent: str) -> httpx2.Response:
+    data = {"client_id": "Iv1.twin", "client_secret": "github-secret", **sent}
+    accept = {"accept": "application/json"}
+    return http.post(f"{t.github.url}/login/oauth/access_token", data=data, headers=accept)
+
+
+def test_a_code_is_exchanged_once_for_a_token_with_its_scopes(
+    t: Twins, http: httpx2.Client
+) -> None:
+    back = authorize(t, http, scope="user:email")
+    assert back["state"] == "s1"
+
+    token = exchange(t, http, code=back["code"]).json()["access_token"]
+    bearer = {"authorization": f"Bearer {token}"}
+    [address] = http.get(f"{t.github.url}/user/emails", headers=bearer).json()
+    assert (address["email"], address["verified"]) == ("ada@users.example", True)
+    again = exchange(t, http, code=back["code"])
+    assert (again.status_code, again.json()["error"]) == (200, "bad_verification_code")
+
+
+def test_a_challenge_wants_its_verifier_and_a_secret_is_checked(
+    t: Twins, http: httpx2.Client
+) -> None:
+    pkce = {"code_challenge": challenge_of("v" * 43), "code_challenge_method": "S256"}
+
+    assert "error" in exchange(t, http, code=authorize(t, http, **pkce)["code"]).json()
+    right = exchange(t, http, code=authorize(t, http, **pkce)["code"], code_verifier="v" * 43)
+    assert right.json()["token_type"] == "bearer"
+    wrong = exchange(t, http, code=authorize(t, http)["code"], client_secret="x").json()
+    assert wrong["error"] == "incorrect_client_credentials"
+    t.github.logins.decide("ada", allows=False)
+    assert authorize(t, http)["error"] == "access_denied"

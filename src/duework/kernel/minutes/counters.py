@@ -3,11 +3,13 @@
 Counts are kept in the process and written as the last thing of a transaction that settles or claims
 anyway: at most once a second, and with the end of the last job that runs here. So a process that is
 killed loses what it counted in its last second, an idle one writes nothing, and two workers rarely wait
-for each other's counters. No guarantee rests on them.
+for each other's counters. No guarantee rests on them: if they cannot be written, that is logged once, what
+was counted is dropped, and a minute later it is tried again.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from bisect import bisect_left
 from collections import Counter
@@ -15,12 +17,14 @@ from collections.abc import Sequence
 from functools import partial
 from operator import add
 
-from duework.db.database import Tx
+from duework.db.database import Retryable, Tx
 from duework.db.queries import load
+from duework.errors import DatabaseError
 from duework.kernel.job import OWN_QUEUE, Claimed, Ending, LaneName
 from duework.kernel.lanes import Lanes
 
 MINUTES = load("duework.kernel.minutes", "minutes")
+logger = logging.getLogger("duework")
 
 MINUTE = 60_000
 # Rows sum so many minutes; 0 stands for all of time.
@@ -58,6 +62,8 @@ class Minutes:
         self._lock = threading.Lock()
         self._pending: list[Counts] = []
         self._written = -WRITE_EVERY_MS
+        # Whether the last try to write them was refused.
+        self._broken = False
         # How many jobs run here, as far as was counted.
         self._running = 0
         # The transaction that has counted something last, and what; it counts from the commit on.
@@ -99,14 +105,28 @@ class Minutes:
             return
         now, idle = self._now, self._running + sum(change for _, change in self._deltas) <= 0
         # A clock that was set back must not keep it from writing.
-        if not idle and 0 <= now - self._written < WRITE_EVERY_MS:
+        pause = MINUTE if self._broken else WRITE_EVERY_MS
+        if (self._broken or not idle) and 0 <= now - self._written < pause:
             return
         with self._lock:
             written = [*self._pending, *(counts for counts, _ in self._deltas)]
         if rows := _rows(written):
-            tx.bulk(MINUTES.add, rows)
+            self._add(tx, rows, now)
             # After those that add what was counted here.
             tx.after_commit.append(partial(self._was_written, written, now))
+
+    def _add(self, tx: Tx, rows: list[tuple[int | str, ...]], now: int) -> None:
+        """The writer runs the transaction once more without counters if this raises."""
+        try:
+            tx.bulk(MINUTES.add, rows)
+        except Retryable:
+            raise
+        except DatabaseError as error:
+            if not self._broken:
+                logger.error("the counters of minutes cannot be written: %s", error)  # noqa: TRY400 - its text tells all
+            with self._lock:
+                self._broken, self._written, self._pending = True, now, []
+            raise
 
     def _note(self, tx: Tx, now: int, counts: Counts, change: int) -> None:
         if tx is not self._tx:
@@ -119,12 +139,12 @@ class Minutes:
     def _merge(self, counts: Counts, change: int) -> None:
         with self._lock:
             self._running = max(0, self._running + change)
-            if counts:
+            if counts and not self._broken:
                 self._pending.append(counts)
 
     def _was_written(self, written: list[Counts], now: int) -> None:
         with self._lock:
-            self._written = now
+            self._written, self._broken = now, False
             over = {id(counts) for counts in written}
             self._pending = [counts for counts in self._pending if id(counts) not in over]
 

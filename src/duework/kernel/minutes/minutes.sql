@@ -32,6 +32,13 @@ where span = :span and start >= :since
 group by start / :step
 order by start / :step
 
+-- name: done_by_task
+-- What was done with each task from a time on, by slots of `step` milliseconds that are counted from there.
+select queue, task, (start - :since) / :step, sum(done), sum(failed)
+from duework_minute
+where span = :span and start >= :since
+group by queue, task, (start - :since) / :step
+
 -- name: totals
 select queue, task, started, done, failed, cancelled, retried, lag, lag_most, lag_10ms, lag_100ms, lag_1s,
        lag_10s, lag_1min, lag_more

@@ -30,6 +30,7 @@ from duework.shapes.outboxes.messages import (
     NewMessage,
     OutboxMessage,
     OutboxOperator,
+    forget_starts,
     seen,
     submit_task,
 )
@@ -245,6 +246,7 @@ class OutboxShape(Hooks):
 
     def bind(self, wiring: Wiring) -> None:
         self._wiring = wiring
+        wiring.registry.forget_starts[SHAPE.owner] = forget_starts
 
     @property
     def name(self) -> str:

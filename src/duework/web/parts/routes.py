@@ -14,6 +14,7 @@ from duework.config import Secret
 from duework.errors import NotFound
 from duework.face import PartRoute, Person, SharedSecret
 from duework.part import Part
+from duework.web.limits.rates import ADMITTED
 from duework.web.parts.bodies import BadRequest, bounded, from_fields, path_values, read_body
 from duework.web.parts.calls import call
 from duework.web.parts.problems import answer_problem, answer_reply
@@ -46,6 +47,8 @@ def enter_route(app: App, part: Part, route: PartRoute) -> Enter:
 async def _answer(app: App, part: Part, route: PartRoute, request: Request) -> Any:
     endpoint = route.endpoint
     person = await _admit(app, part, route, request)
+    if route.auth != "public":
+        request.scope[ADMITTED] = True
     values: dict[str, Any] = path_values(endpoint, request.path_params)
     if endpoint.body is not None:
         name, kind = endpoint.body

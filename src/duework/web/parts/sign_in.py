@@ -20,21 +20,21 @@ from duework.part import Part
 from duework.people import SESSION_MS, clean_email
 from duework.web.parts.calls import call
 from duework.web.parts.pages import part_title
-from duework.web.visits import OPEN, PERSON, Visit, is_ours, person_cookie
+from duework.web.visits import OPEN, PERSON, Visit, is_ours, origin, person_cookie
 
 
 def sign_in_routes(part: Part, door: Callable[..., Route]) -> Iterable[Route]:
-    """The five addresses."""
+    """The addresses; without a way to send links there is no form for one."""
     root = f"/{part.name}"
 
     def ask(visit: Visit) -> Response:
-        return _page(visit, part)
+        return sign_in_page(visit, part)
 
     async def send(visit: Visit) -> Response:
         return await _send(visit, part)
 
     def look(visit: Visit) -> Response:
-        return _page(visit, part, code=visit.asked("code"))
+        return sign_in_page(visit, part, code=visit.asked("code"))
 
     def enter(visit: Visit) -> Response:
         return _enter(visit, part)
@@ -48,21 +48,27 @@ def sign_in_routes(part: Part, door: Callable[..., Route]) -> Iterable[Route]:
         return answer
 
     yield door(f"{root}/sign-in", ask, OPEN, ("GET",), part)
-    yield door(f"{root}/sign-in", send, OPEN, ("POST",), part)
+    if part.contents.face.link_sender is not None:
+        yield door(f"{root}/sign-in", send, OPEN, ("POST",), part)
     yield door(f"{root}/enter", look, OPEN, ("GET",), part)
     yield door(f"{root}/enter", enter, OPEN, ("POST",), part)
     yield door(f"{root}/sign-out", leave, PERSON, ("POST",), part)
 
 
-def _page(visit: Visit, part: Part, status: int = 200, **values: Any) -> Response:
+def sign_in_page(visit: Visit, part: Part, status: int = 200, **values: Any) -> Response:
+    """The page with all ways in, and what went wrong before."""
     root = f"{visit.base}/{part.name}"
-    shown = {"code": "", "words": "", "sent": "", "back": visit.back(_home(part)), **values}
+    shown = {"code": "", "words": "", "sent": "", "back": visit.back(home(part)), **values}
     shown["back"] = shown["back"].removeprefix(visit.base)
+    face = part.contents.face
+    shown["by_mail"] = face.link_sender is not None
+    shown["provider"] = face.oauth_sign_in.provider().name if face.oauth_sign_in else ""
     title = part_title(part)
     return visit.render(visit, "sign_in.html", status=status, root=root, heading=title, **shown)
 
 
-def _home(part: Part) -> str:
+def home(part: Part) -> str:
+    """The first page of a part."""
     return f"/{part.name}/"
 
 
@@ -71,7 +77,7 @@ async def _send(visit: Visit, part: Part) -> Response:
     try:
         email = clean_email(visit.sent("email"))
     except UsageError as error:
-        return _page(visit, part, 422, words=str(error))
+        return sign_in_page(visit, part, 422, words=str(error))
     sender = part.contents.face.link_sender
     assert sender is not None
     if sender.transaction is not None:
@@ -80,7 +86,7 @@ async def _send(visit: Visit, part: Part) -> Response:
         code = await run_in_threadpool(part.people.link, email)
         if code is not None:
             await call(part.app, sender, {"email": email, "url": _url(visit, part, code)})
-    return _page(visit, part, sent=email)
+    return sign_in_page(visit, part, sent=email)
 
 
 def _send_within(visit: Visit, part: Part, email: str) -> None:
@@ -98,19 +104,22 @@ def _sent(name: str, tx: Transaction, email: str, url: str) -> dict[str, Any]:
 
 def _url(visit: Visit, part: Part, code: str) -> str:
     """The link in full; the host is one that this server answers to."""
-    host = visit.request.headers["host"]
-    scheme = "https" if visit.secure else "http"
     back = visit.sent("back")
     more = f"&back={quote(back, safe='')}" if is_ours(back) else ""
-    return f"{scheme}://{host}{visit.base}/{part.name}/enter?code={code}{more}"
+    return f"{origin(visit)}{visit.base}/{part.name}/enter?code={code}{more}"
 
 
 def _enter(visit: Visit, part: Part) -> Response:
     session = part.people.enter(visit.sent("code"))
     if session is None:
         words = "This link was used already, or is too old. Ask for a new one."
-        return _page(visit, part, 401, words=words)
-    answer = visit.redirect(visit.back(_home(part)))
+        return sign_in_page(visit, part, 401, words=words)
+    return open_session(visit, session, visit.back(home(part)))
+
+
+def open_session(visit: Visit, session: str, to: str) -> Response:
+    """Somebody is in: their cookie, and the page that they wanted."""
+    answer = visit.redirect(to)
     answer.set_cookie(
         *(person_cookie(visit), session),
         max_age=SESSION_MS // 1000,

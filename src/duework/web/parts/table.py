@@ -15,6 +15,7 @@ from duework.face import PartAction, PartPage, PartRoute
 from duework.part import Part
 from duework.web.parts.actions import answer_action
 from duework.web.parts.bodies import BadRequest
+from duework.web.parts.oauth import oauth_routes
 from duework.web.parts.pages import answer_page
 from duework.web.parts.problems import LOG, answer_problem
 from duework.web.parts.routes import enter_route, scope_of
@@ -58,9 +59,9 @@ def _check_names(part: Part, taken: set[str]) -> None:
             raise UsageError(f"the route {each.endpoint.path} of {part.name} stands where ours do")
     kinds = [page.auth for page in face.pages] + [action.auth for action in face.actions]
     kinds += [str(route.auth) for route in face.routes]
-    if "person" in kinds and face.link_sender is None:
+    if "person" in kinds and face.link_sender is None and face.oauth_sign_in is None:
         raise UsageError(
-            f"part {part.name} serves people: say how their link is sent, @part.sign_in"
+            f"part {part.name} serves people: say how they come in, @part.sign_in or @part.oauth"
         )
     if face.pages and not part.contents.templates.is_dir():
         raise UsageError(
@@ -84,8 +85,10 @@ def _routes(app: App, part: Part, door: MakeRoute) -> Iterable[Route]:
         handler = _guarded(answer_action(part, action))
         path = f"/{part.name}{action.endpoint.path}"
         yield door(path, handler, _needs(action, "operate"), ("POST",), _of_people(action, part))
-    if face.link_sender is not None:
+    if face.link_sender is not None or face.oauth_sign_in is not None:
         yield from sign_in_routes(part, door)
+    if face.oauth_sign_in is not None:
+        yield from oauth_routes(part, face.oauth_sign_in, door)
 
 
 def _bare(part: Part, page: PartPage) -> list[str]:

@@ -1,0 +1,1 @@
+"""How often somebody may ask: counted for each client address and each token, before a page is asked."""
