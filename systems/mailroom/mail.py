@@ -22,6 +22,7 @@ MediaType = Annotated[str, msgspec.Meta(pattern=r"^[\w.+-]+/[\w.+-]+$", max_leng
 Text = Annotated[str, msgspec.Meta(max_length=1_000_000)]
 MOST_RECIPIENTS = 50
 MOST_ATTACHMENTS = 20
+LATER = {"template", "values", "attachments"}
 Recipients = (
     Address | Annotated[list[Address], msgspec.Meta(min_length=1, max_length=MOST_RECIPIENTS)]
 )
@@ -75,9 +76,9 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def digest(self) -> str:
         """By which two requests with the same key are compared."""
-        said = msgspec.to_builtins(self, order="sorted")
-        # Fields that a message does not use are no part of it: a later version has more of them.
-        said = {name: value for name, value in said.items() if value is not None}
+        said = msgspec.to_builtins(self)
+        # What a message does not use of what came later is no part of it: the same body stays the same.
+        said = {name: each for name, each in said.items() if each is not None or name not in LATER}
         return hashlib.sha256(msgspec.json.encode(said, order="sorted")).hexdigest()
 
 

@@ -225,3 +225,16 @@ def test_settings_say_how_fast_and_refuse_what_makes_no_sense(
 
 def test_an_address_is_masked_on_pages() -> None:
     assert masked("ada@demo.example") == "a…@demo.example"
+
+
+def test_a_body_that_was_posted_before_an_upgrade_is_the_same_after_it() -> None:
+    later = datetime(2026, 12, 24, 18, tzinfo=UTC)
+    plain = NewMessage(to="ada@demo.example", subject="Hello", text="Hi")
+    more = NewMessage(
+        to=["ada@demo.example"], subject="Hello", html="<p>", at=later, reply_to="a@b.example"
+    )
+
+    assert [plain.digest, more.digest] == [
+        "61e2a814457026a520aed0195a8d701be74d62677d40661e3bd16e82940cf171",
+        "102252a4dabc33352664a721f8bd6f643e2be40f4cc2e1ea7fdcc302b2cfebda",
+    ]
