@@ -82,6 +82,7 @@ class _Head:
 
 def needs(tx: Tx, around: Around) -> list[Need]:
     """Look once."""
+    tx.query(OPERATE.in_order, {})
     return list(_found(tx, around))
 
 

@@ -90,6 +90,7 @@ def status(
     tx: Tx, *, now: int, near: bool, known: Callable[[str], bool] | None, own: bool = False
 ) -> Status:
     """Look once; `known` says which tasks the asking process could run."""
+    tx.query(OPERATE.in_order, {})
     paused = tuple(row[0] for row in tx.query(JOBS.paused, {}))
     held = dict(tx.query(OPERATE.held_by_worker, {}))
     return Status(

@@ -58,6 +58,13 @@ limit :wanted
 -- The first job that a look at so many does not reach; by the numbers alone.
 select id from duework_job where id < :before order by id desc limit 1 offset :look
 
+-- name: search_floor_failed
+-- The same among those that failed.
+select id from duework_job where state = 'failed' and id < :before order by id desc limit 1 offset :look
+
+-- name: in_order
+-- Counts stop at a bound if their rows come in the order of an index; SQLite reads them in no other way.
+
 -- name: summary
 -- Per lane: ready and waiting jobs, counted up to a bound, and the oldest ready one.
 select l.queue, l.task, l.priority, l.alone, l.due,
