@@ -19,10 +19,9 @@ import pytest
 from duework import App
 from duework.db import migrate
 from duework.db.urls import open_database
-from duework.shapes import SHAPES
 from duework.testing import Harness
 from tests.support.harness import HarnessOn
-from tests.support.kernel import Kernel
+from tests.support.kernel import Kernel, schema_steps
 from tests.support.postgres import Emptied, Server, server
 
 # Seconds by folder, summed over the processes that tests are spread over.
@@ -71,16 +70,11 @@ def postgres() -> Iterator[Server]:
         yield running
 
 
-def _steps(kind: str) -> list[migrate.Migrations]:
-    """The migrations of the kernel and of the shapes that every App has."""
-    return [migrate.kernel_steps(kind), *filter(None, (each.schema(kind) for each in SHAPES))]
-
-
 @pytest.fixture(scope="session")
 def postgres_template(postgres: Server) -> str:
     """A database that is migrated already, to copy from."""
     database = open_database(postgres.create_database("migrated"), "power")
-    migrate.migrate(database, _steps("postgres"))
+    migrate.migrate(database, schema_steps("postgres"))
     database.close()
     return "migrated"
 
@@ -90,7 +84,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same as a file, to which nothing is left to be added from a log."""
     file = tmp_path_factory.mktemp("template") / "migrated.db"
     database = open_database(f"sqlite:///{file}", "power")
-    migrate.migrate(database, _steps("sqlite"))
+    migrate.migrate(database, schema_steps("sqlite"))
     database.close()
     assert [each.name for each in file.parent.iterdir()] == [file.name]
     return file

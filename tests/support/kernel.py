@@ -39,6 +39,7 @@ from duework.kernel.job import (
 )
 from duework.kernel.lanes import Lanes
 from duework.kernel.paces.admission import PaceRules
+from duework.shapes import SHAPES
 from duework.testing import Counter
 
 START = 1_800_000_000_000
@@ -54,13 +55,18 @@ class Event:
     kind: Kind
 
 
+def schema_steps(kind: str) -> list[migrate.Migrations]:
+    """The migrations of the kernel and of the shapes that every App has."""
+    return [migrate.kernel_steps(kind), *filter(None, (each.schema(kind) for each in SHAPES))]
+
+
 class Kernel:
     """Verbs bound to one database; each call is a transaction of its own."""
 
     def __init__(self, url: str) -> None:
         # Nothing here has to survive a power cut.
         self.database = open_database(url, "process")
-        migrate.migrate(self.database, [migrate.kernel_steps(self.database.kind)])
+        migrate.migrate(self.database, schema_steps(self.database.kind))
         self.writer = Writer(self.database)
         self.lanes = Lanes()
         self.ids = Counter()

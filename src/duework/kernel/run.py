@@ -277,7 +277,7 @@ class Run(CommitVerbs[None, None]):
         /,
         *,
         key: str = "",
-        timeout: Duration | None = None,  # noqa: ASYNC109 - no time that anybody waits for here
+        timeout: Duration | None = None,  # noqa: ASYNC109 - nothing here waits so long
     ) -> Any:
         """What `app.signal` tells next of an event, of all since this job was enqueued.
 

@@ -15,7 +15,7 @@ from duework.kernel.outcomes import BudgetSpent
 from duework.kernel.tasks import check_name
 from duework.shapes.budgets import SHAPE, verbs
 from duework.shapes.budgets.periods import MILLION, PERIODS, Amount, millionths, period, shown, zone
-from duework.shapes.budgets.verbs import BUDGETS, NewSpend, SpendEnd, BudgetTerms
+from duework.shapes.budgets.verbs import BUDGETS, BudgetTerms, NewSpend, SpendEnd
 from duework.shapes.shape import Hooks, Shape, in_chunks
 
 if TYPE_CHECKING:

@@ -29,6 +29,7 @@ from duework.kernel.run import Host, Write
 from duework.kernel.surroundings.resources import Resources
 from duework.kernel.tasks import Definition, Registry
 from duework.worker.isolation.child import FRAME_LIMIT, Parent
+from duework.worker.isolation.on_the_way import ItemOnTheWay, JobsOnTheWay
 from duework.worker.isolation.surroundings import Place, at_top, call_surrounded, found, places
 from duework.worker.runner import Runner, RunningAttempt, TimedOut
 
@@ -308,6 +309,9 @@ class _Pipe:
     def object(self, of: Any, key: str) -> Any:  # noqa: ARG002 - whichever it is
         raise NeedsWorker("objects are called where the database is: run.enqueue a task for that")
 
+    def flow(self, job: Claimed, buffer: Buffer) -> Any:  # noqa: ARG002 - whichever it is
+        raise NeedsWorker("steps are where the database is: leave out isolation=")
+
     def resource(self, resource: Any) -> Any:
         return self.resources.get(resource)
 
@@ -315,41 +319,16 @@ class _Pipe:
         self._parent.ask("progress", done=done, total=total, note=note)
 
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect:
-        return _Jobs(list(jobs))
+        return JobsOnTheWay(list(jobs))
 
     def sign(self, job: Claimed, sign: int) -> None:
         """Shapes send in the worker's own process."""
 
     def effect_as(self, name: str, item: Any) -> Effect:
-        return _Item(name, item)
+        return ItemOnTheWay(name, item)
 
     def transaction(self, tx: Any) -> Any:
         return tx
-
-    def flow(self, *_: Any) -> Any:
-        raise NeedsWorker("steps are where the database is: leave out isolation=")
-
-
-class _OnTheWay:
-    """An effect that the parent is going to run."""
-
-    def __call__(self, tx: Any) -> None:  # noqa: ARG002 - never called
-        raise AssertionError("effects of an isolated task are run by its parent")
-
-
-class _Jobs(_OnTheWay):
-    """Enqueued jobs on their way to the parent."""
-
-    def __init__(self, jobs: list[NewJob]) -> None:
-        self.jobs = jobs
-
-
-class _Item(_OnTheWay):
-    """What a shape is to write, on its way to the parent."""
-
-    def __init__(self, name: str, item: Any) -> None:
-        self.name = name
-        self.item = item
 
 
 def _child(pipe: Connection, raw: bytes) -> None:
@@ -405,9 +384,9 @@ def _frame(ending: Ending) -> dict[str, Any]:
             rows = None if effect.rows is None else [dict(row) for row in effect.rows]
             values = dict(effect.values)
             effects.append({"kind": "write", "sql": effect.sql, "values": values, "rows": rows})
-        elif isinstance(effect, _Jobs):
+        elif isinstance(effect, JobsOnTheWay):
             effects.append({"kind": "jobs", "jobs": effect.jobs})
-        elif isinstance(effect, _Item):
+        elif isinstance(effect, ItemOnTheWay):
             effects.append({"kind": "item", "name": effect.name, "item": effect.item})
         else:
             why = (
