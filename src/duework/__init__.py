@@ -51,6 +51,8 @@ from duework.shapes.chains.handle import Chain, ChainPage, ChainProgress, End, N
 from duework.shapes.deliveries.channels import Channel, Sending
 from duework.shapes.deliveries.handle import Delivery
 from duework.shapes.deliveries.send import Send
+from duework.shapes.events.handle import FailedEvent, Subscription
+from duework.shapes.events.verbs import Event, Subscriber
 from duework.shapes.objects.handle import DurableObject
 from duework.shapes.objects.proxy import ObjectHandle, ObjectInfo
 from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
@@ -83,8 +85,10 @@ __all__ = [
     "DurableObject",
     "End",
     "Error",
+    "Event",
     "Exponential",
     "Fail",
+    "FailedEvent",
     "Failure",
     "Finding",
     "Gone",
@@ -131,6 +135,8 @@ __all__ = [
     "SharedSecret",
     "Snooze",
     "Status",
+    "Subscriber",
+    "Subscription",
     "Task",
     "TaskNotFound",
     "TaskStatus",

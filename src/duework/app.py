@@ -29,6 +29,7 @@ from duework.part import Contents, Part
 from duework.shapes.batches.handle import Batch, Batches
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.deliveries.operator import DeliveryOperator
+from duework.shapes.events.handle import EventVerbs
 from duework.shapes.objects.handle import DurableObject, Objects
 from duework.shapes.objects.proxy import ObjectHandle, ObjectInfo
 from duework.shapes.outboxes.handle import OutboxVerbs
@@ -159,6 +160,8 @@ class App(Part):
 
     get_message, aget_message = verb(OutboxVerbs, OutboxVerbs.get_message)
 
+    publish, apublish = verb(EventVerbs, EventVerbs.publish)
+
     objects, aobjects = verb(Objects, Objects.search)
 
     @overload
@@ -184,6 +187,11 @@ class App(Part):
     def outboxes(self) -> OutboxOperator:
         """The messages of every outbox, for operators; needs none of their code."""
         return self.wiring.find(OutboxVerbs).operator
+
+    @property
+    def events(self) -> EventVerbs:
+        """Events, who gets them, and which failed, for operators; needs none of their code."""
+        return self.wiring.find(EventVerbs)
 
     # --- the database
 

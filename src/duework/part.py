@@ -28,6 +28,7 @@ from duework.kernel.tasks import Definition, check_count, check_name, policy
 from duework.people import People
 from duework.shapes.chains.tasks import declare_chain
 from duework.shapes.deliveries.declare import declare_delivery
+from duework.shapes.events.handle import declare_subscriber
 from duework.shapes.objects.handle import DurableObject, Objects
 from duework.shapes.outboxes.handle import declare_outbox
 from duework.shapes.schedules.declare import new_schedule
@@ -251,6 +252,7 @@ class Part:
     chain = declare_chain
     delivery = declare_delivery
     outbox = declare_outbox
+    on = declare_subscriber
 
     def durable(self, of: D) -> D:
         """Register a class of durable objects, under this part's name: `@part.durable`."""

@@ -33,6 +33,7 @@ from duework.observe import log
 from duework.outside.secrets import NewSecret, Secrets
 from duework.shapes import SHAPES
 from duework.shapes.chains.tasks import ChainVerbs
+from duework.shapes.events.handle import EventVerbs
 from duework.shapes.objects.handle import Objects
 from duework.shapes.outboxes.handle import message_writes
 from duework.shapes.schedules.handle import Schedules
@@ -87,6 +88,7 @@ class Wiring:
             self._know(shape)
         self.adopt(self.find(ChainVerbs).chains)
         self.adopt(Schedules())
+        self.adopt(self.find(EventVerbs).hooks)
         self.registry.writes["message"] = message_writes(self)
 
     # --- what stands on it

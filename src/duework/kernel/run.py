@@ -15,7 +15,7 @@ from duework.db.database import Tx
 from duework.errors import UsageError
 from duework.kernel.changes import touched
 from duework.kernel.error_text import hide
-from duework.kernel.job import Claimed, Effect, NewJob
+from duework.kernel.job import Claimed, Effect, NewJob, new_event
 from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 
@@ -111,6 +111,11 @@ class CommitVerbs(Generic[J, C]):
     def submit(self, outbox: Submits[M], message: M, /) -> None:
         """Queue a message of an outbox, or of `outbox.using(…)`, with this commit or not at all."""
         self._put("message", outbox.as_message(message, self._commit_now()))
+
+    def publish(self, name: str, payload: Any = None) -> C:
+        """Publish an event with this commit or not at all; of a Transaction its id."""
+        new: C = self._put("event", new_event(name, payload))
+        return new
 
     def touch(self, *topics: str) -> None:
         """Tell those who listen to `app.changes()` that these changed, once this has committed."""
