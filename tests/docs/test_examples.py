@@ -17,6 +17,7 @@ SHOWN = {
     "chain": "in all: {'fetched': 2500, 'missing': 0}",
     "deliveries": "1 e-mail in the provider's books",
     "demo": "0 lost.",
+    "events": "3 redriven",
     "hello": "hello barbara",
     "outside": "signed and verified: order-7",
     "outbox": "2 e-mails in the provider's books",
