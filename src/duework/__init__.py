@@ -60,6 +60,7 @@ from duework.shapes.outboxes.handle import Outbox, OutboxHandle
 from duework.shapes.outboxes.messages import OutboxMessage
 from duework.shapes.paces.handle import PaceStatus
 from duework.shapes.schedules.handle import Schedule
+from duework.shapes.sweeps.handle import Sweep, SweepStatus
 from duework.task import Task
 from duework.worker.worker import Worker
 
@@ -137,6 +138,8 @@ __all__ = [
     "Status",
     "Subscriber",
     "Subscription",
+    "Sweep",
+    "SweepStatus",
     "Task",
     "TaskNotFound",
     "TaskStatus",

@@ -37,6 +37,7 @@ from duework.shapes.outboxes.messages import OutboxOperator
 from duework.shapes.paces.handle import Paces
 from duework.shapes.schedules.declare import Scheduling
 from duework.shapes.schedules.handle import Schedule
+from duework.shapes.sweeps.handle import SweepVerbs
 from duework.verbs import JobVerbs
 from duework.wiring import ISOLATED, Bound, Wiring
 from duework.worker.isolation.parent import isolated
@@ -192,6 +193,11 @@ class App(Part):
     def events(self) -> EventVerbs:
         """Events, who gets them, and which failed, for operators; needs none of their code."""
         return self.wiring.find(EventVerbs)
+
+    @property
+    def sweeps(self) -> SweepVerbs:
+        """Every sweep: how it goes, start, stop, reset; needs none of their code."""
+        return self.wiring.find(SweepVerbs)
 
     # --- the database
 

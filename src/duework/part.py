@@ -34,6 +34,7 @@ from duework.shapes.outboxes.handle import declare_outbox
 from duework.shapes.schedules.declare import new_schedule
 from duework.shapes.schedules.handle import Declared, split
 from duework.shapes.shape import H, Hooks
+from duework.shapes.sweeps.handle import declare_sweep
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -253,6 +254,7 @@ class Part:
     delivery = declare_delivery
     outbox = declare_outbox
     on = declare_subscriber
+    sweep = declare_sweep
 
     def durable(self, of: D) -> D:
         """Register a class of durable objects, under this part's name: `@part.durable`."""

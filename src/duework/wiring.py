@@ -38,6 +38,7 @@ from duework.shapes.objects.handle import Objects
 from duework.shapes.outboxes.handle import message_writes
 from duework.shapes.schedules.handle import Schedules
 from duework.shapes.shape import H, Hooks, Shape, know, name_tables
+from duework.shapes.sweeps.handle import SweepVerbs
 from duework.verbs import JobVerbs
 from duework.worker.isolation.parent import NeedsWorker
 from duework.worker.resting import reach_others
@@ -89,6 +90,7 @@ class Wiring:
         self.adopt(self.find(ChainVerbs).chains)
         self.adopt(Schedules())
         self.adopt(self.find(EventVerbs).hooks)
+        self.adopt(self.find(SweepVerbs).hooks)
         self.registry.writes["message"] = message_writes(self)
 
     # --- what stands on it

@@ -134,6 +134,7 @@ BORDERS = {
     "shapes/objects/cell.py": 1,  # a method of an object
     "shapes/objects/host.py": 4,  # a commit, a load or a method: whoever waits is told
     "shapes/schedules/handle.py": 1,  # a check of the user's
+    "shapes/sweeps/rounds.py": 2,  # an item, whose outcome it is
     "shapes/events/bulks.py": 2,  # a subscriber, in the event loop and in a thread
     "shapes/deliveries/channels.py": 2,  # a sender, in the event loop and in a thread
     "shapes/outboxes/runner.py": 4,  # submit and poll, in the event loop and in a thread

@@ -12,6 +12,7 @@ from duework.shapes import (
     outboxes,
     paces,
     schedules,
+    sweeps,
 )
 
 SHAPES = tuple(
@@ -25,5 +26,6 @@ SHAPES = tuple(
         paces,
         objects,
         events,
+        sweeps,
     )
 )
