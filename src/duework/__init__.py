@@ -41,6 +41,7 @@ from duework.kernel.paces.adaptive import Adaptive
 from duework.kernel.paces.pace import Rate, Tick
 from duework.kernel.paces.quota import Quota
 from duework.kernel.run import Run
+from duework.kernel.surroundings.leaving import preparing
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 from duework.kernel.transaction import Transaction
 from duework.outside import http, webhooks
@@ -156,5 +157,6 @@ __all__ = [
     "WorkerStatus",
     "facts",
     "http",
+    "preparing",
     "webhooks",
 ]

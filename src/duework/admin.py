@@ -17,12 +17,14 @@ from duework.db.urls import missing, open_database, redacted
 from duework.errors import Conflict, NotFound, SchemaMismatch, UsageError
 from duework.health.activity import RANGES, Activity, Range, TaskTotals, activity, totals
 from duework.health.checkup import Check, checkup
+from duework.health.doctor import doctor, note_backup
 from duework.health.needs import Need, needs
 from duework.health.status import Status, status
 from duework.health.verify import Finding, verify
 from duework.health.why import Why
 from duework.kernel.checks import KERNEL_CHECKS, Invariant
 from duework.kernel.engine import OWN_TASKS
+from duework.kernel.lanes import JOBS
 
 if TYPE_CHECKING:
     from duework.verbs import JobVerbs
@@ -91,12 +93,20 @@ class Admin(Verbs):
         finally:
             database.close()
 
+    def doctor(self) -> list[Check]:
+        """Whether the database and what is declared on it can be left alone; changes nothing."""
+        database, here = self.engine.database, SystemClock().now()
+        steps = self.wiring.schema_steps(database.kind)
+        return doctor(database, steps, self.registry, now=self.now(), here=here)
+
     def backup(self, target: str) -> Iterator[tuple[int, int]]:
         """Copy the database while it is in use; yields (done, total) pages. Never overwrites."""
         self._must_exist()
         database = open_database(self._url, self._durability)
         try:
             yield from database.backup(target)
+            if not migrate.pending(database, self.wiring.schema_steps(database.kind)):
+                note_backup(database, SystemClock().now())
         finally:
             database.close()
 
@@ -124,8 +134,8 @@ class Admin(Verbs):
             "durability": self._durability,
         }
 
-    def status(self) -> Status:
-        """One look at everything; counts stop at a bound."""
+    def status(self, *, own: bool = False) -> Status:
+        """One look at everything; counts stop at a bound. With `own`, also the engine's own tasks."""
         theirs = [name for name in self.registry.names() if not name.startswith(OWN_TASKS)]
         known = self.registry.get if theirs else None
         with self.engine.database.reading() as tx:
@@ -134,6 +144,7 @@ class Admin(Verbs):
                 now=self.now(),
                 near=self.engine.near,
                 known=None if known is None else lambda task: known(task) is not None,
+                own=own,
             )
 
     def why(self, identifier: int) -> Why:
@@ -170,6 +181,15 @@ class Admin(Verbs):
         """The invariants of the kernel, and of every shape that the App knows."""
         shapes = self.registry.shapes.values()
         return [*KERNEL_CHECKS, *(check for shape in shapes for check in shape.checks())]
+
+    def queues(self) -> list[str]:
+        """Every queue that has, or had, jobs, or that this App declares."""
+        registry = self.registry
+        with self.engine.database.reading() as tx:
+            found = {row[0] for row in tx.query(JOBS.queues, {})}
+        found.update(each for each in self.wiring.jobs.paused() if each != "*")
+        declared = {known.policy.queue for known in map(registry.find, registry.names())}
+        return sorted(found | declared | registry.queue_limits.keys() | registry.queue_paces.keys())
 
     # --- many jobs
 

@@ -126,12 +126,14 @@ class App(Part):
 
     job, ajob = verb(JobVerbs, JobVerbs.get)
     jobs, ajobs = verb(JobVerbs, JobVerbs.search)
+    search_jobs, asearch_jobs = verb(JobVerbs, JobVerbs.look)
     attempts, aattempts = verb(JobVerbs, JobVerbs.attempts)
     why, awhy = verb(JobVerbs, JobVerbs.why)
     cancel, acancel = verb(JobVerbs, JobVerbs.cancel)
     revive, arevive = verb(JobVerbs, JobVerbs.revive)
     purge, apurge = verb(JobVerbs, JobVerbs.purge)
     pause, apause = verb(JobVerbs, JobVerbs.pause)
+    move, amove = verb(JobVerbs, JobVerbs.move)
     resume, aresume = verb(JobVerbs, JobVerbs.resume)
     paused, apaused = verb(JobVerbs, JobVerbs.paused)
     purge_queue, apurge_queue = verb(JobVerbs, JobVerbs.purge_queue)
@@ -276,6 +278,7 @@ class App(Part):
         finally:
             worker.stop()
             await running
+            await asyncio.to_thread(worker.engine.checkpoint)
 
     @asynccontextmanager
     async def lifespan(self, _app: Any = None) -> AsyncIterator[None]:

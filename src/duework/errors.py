@@ -34,7 +34,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from duework.kernel.failures.failure import Failure
+
+
+def check_one_of(what: str, given: str, known: Iterable[str], *, optional: bool = False) -> None:
+    """Refuse a word that is none of these, and name the one that was probably meant."""
+    words = list(known)
+    if given in words or (optional and not given):
+        return
+    raise UsageError(f"there is no {what} {given!r:.100}{meant(given, words)}")
+
+
+def meant(given: str, known: Sequence[str]) -> str:
+    """'; did you mean …?' or else what there is."""
+    # Needed after a mistake only.
+    from difflib import get_close_matches
+
+    if near := get_close_matches(given, known, 1):
+        return f"; did you mean {near[0]!r}?"
+    return f"; there is {', '.join(known[:20])}" if known else ""
 
 
 class Error(Exception):

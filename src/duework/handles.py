@@ -12,10 +12,11 @@ import msgspec
 from duework.averbs import averb
 from duework.clock import as_datetime, monotonic, pause
 from duework.codec import decode
-from duework.durations import Duration, milliseconds
+from duework.durations import Duration, Moment, milliseconds
 from duework.errors import Error, JobCancelled, JobFailed, NotFound, WaitTimeout
 from duework.kernel.failures.failure import Failure, read_failure
 from duework.kernel.job import Ending, JobId, LockedJob, Phase, State, phase
+from duework.kernel.surroundings.lending import lent
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -156,6 +157,16 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
         self._of().revive(self.id)
         return self.refresh()
 
+    def move(self, delay: Duration | None = None, *, at: Moment | None = None) -> Job[R]:
+        """Let it be due after a delay, or at a time; `Conflict` unless it waits, or is ready."""
+        return self._of().move(self.id, delay, at=at)
+
+    def run_now(self) -> Job[R]:
+        """Let it be due now, if it waits for a time; `Conflict` if it runs, or has ended."""
+        return self._of().move(self.id)
+
+    amove = averb(move)
+    arun_now = averb(run_now)
     aattempts = averb(attempts)
     arefresh = averb(refresh)
     awhy = averb(why)
@@ -163,12 +174,16 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
     aretry = averb(retry)
 
     def wait(self, timeout: Duration | None = None) -> Job[R]:
-        """Wait until it has settled; `WaitTimeout` if that takes longer."""
-        for delay in looks(timeout):
-            job = self._settled()
-            if job is not None:
-                return job
-            pause(delay)
+        """Wait until it has settled; `WaitTimeout` if that takes longer.
+
+        A task that waits in a thread of a worker lends its slot meanwhile.
+        """
+        with lent():
+            for delay in looks(timeout):
+                job = self._settled()
+                if job is not None:
+                    return job
+                pause(delay)
         raise WaitTimeout(f"job {self.id} has not settled in {timeout}")
 
     async def await_(self, timeout: Duration | None = None) -> Job[R]:  # noqa: ASYNC109 - as `wait`

@@ -35,6 +35,7 @@ from duework.handles import Job
 from duework.kernel.engine import Engine
 from duework.outside.keys import new_key
 from duework.shapes.objects.handle import Objects
+from duework.shapes.schedules.handle import Schedules
 from duework.shapes.stand_ins import StandIns
 from duework.wiring import Bound
 from duework.worker.worker import Worker
@@ -82,8 +83,11 @@ class Harness:
         url: str | None = None,
         outboxes: Mapping[str, Any] | None = None,
         channels: Mapping[str, Callable[..., Any]] | None = None,
+        schedules: bool = True,
     ) -> None:
         self.app = app
+        # Whether what decorators declare is fired; a test of something else need not see every minute.
+        self._schedules = schedules
         self._stand_ins = StandIns(outboxes or {}, channels or {})
         self.clock = VirtualClock(moment(now))
         self._setup = setup
@@ -155,8 +159,14 @@ class Harness:
     def drain(self) -> int:
         """Run everything that is due now; returns when the next thing is due, in milliseconds."""
         if self._worker is None:
-            self.app.wiring.arm()
+            self._arm()
         return self._on_loop(self._drain())
+
+    def _arm(self) -> None:
+        """As a worker would."""
+        for shape in self.app.wiring.shapes:
+            if self._schedules or not isinstance(shape, Schedules):
+                shape.arm()
 
     def advance(self, length: Duration) -> None:
         """Let time pass; everything that comes due on the way runs at its time, in order."""
@@ -299,7 +309,7 @@ class DoomedWriter(Writer):
         with contextlib.suppress(WorkerCrashed):
             super()._serve()
 
-    def _settle_group(self, group: list[Request]) -> None:
+    def _commit_group(self, group: list[Request]) -> None:
         try:
             super()._commit_group(group)
         except WorkerCrashed as crash:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
-from duework import App, NotFound
+from duework import App, NotFound, Rate, facts
 from duework.ids import Ids, drawn_at
 from duework.testing import Harness
+from tests.support.processes import until
 
 
 def test_two_apps_on_two_databases_do_not_know_of_each_other(url: str, tmp_path: Path) -> None:
@@ -87,3 +89,41 @@ def test_ids_that_two_processes_drew_both_are_drawn_again(app: App) -> None:
 
         assert {job.id for job in made}.isdisjoint(job.id for job in theirs)
     assert len(app.read("select id from duework_job where task = 'quiet'")) == 1051
+
+
+def test_limits_that_differ_between_workers_are_told(url: str) -> None:
+    def made(concurrency: int, rate: str) -> App:
+        app = App(url)
+
+        @app.task(concurrency=concurrency, pace=Rate(rate))
+        async def greet() -> None: ...
+
+        app.queue("mail", concurrency=3)
+        return app
+
+    first, second, told = made(1, "20/1s"), made(4, "60/1s"), list[facts.LimitsDiffer]()
+
+    async def program() -> None:
+        loop, last = asyncio.get_running_loop(), asyncio.Event()
+
+        def see(fact: facts.Fact) -> None:
+            if isinstance(fact, facts.LimitsDiffer):
+                told.append(fact)
+                if fact.name.startswith("pace"):
+                    loop.call_soon_threadsafe(last.set)
+
+        second.on_fact(see)
+        async with first.running():
+            await asyncio.to_thread(until, lambda: first.read("select id from duework_worker"))
+            async with second.running():
+                await asyncio.wait_for(last.wait(), 10)
+
+    asyncio.run(program())
+    first.close()
+    second.close()
+
+    assert [(each.name, each.ours, each.theirs) for each in told][:1] == [
+        ("task greet", "concurrency 4", "concurrency 1")
+    ]
+    assert [each.name for each in told] == ["task greet", "pace greet:rate"]
+    assert {each.pid for each in told} == {os.getpid()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duework import App
+from duework import App, UsageError
 from tests.cli.conftest import Duework, enqueue, work
 
 
@@ -169,3 +169,66 @@ def test_verify_passes_and_fails_with_its_exit_code(shop: App, duework: Duework)
     assert (healthy.code, healthy.document["ok"]) == (0, True)
     assert broken.code == 1
     assert f"fence_counts_up: {job}" in broken.out
+
+
+def test_a_retry_of_a_job_that_waits_says_that_nothing_was_changed(
+    shop: App, duework: Duework
+) -> None:
+    job = enqueue(shop, "greet", "ada", delay="1h")
+
+    ran = duework("jobs", "retry", job)
+
+    assert ran.out.startswith(f"{job} is waiting, due in ")
+    assert ran.out.endswith(": nothing was changed; --now lets it run now\n")
+    assert shop.job(job).phase == "waiting"
+
+
+def test_a_retry_lets_a_job_that_waits_run_now(shop: App, duework: Duework) -> None:
+    job = enqueue(shop, "greet", "ada", delay="1h")
+
+    ran = duework("jobs", "retry", job, "--now")
+
+    assert ran.out == f"{job} due now\n"
+    assert shop.job(job).phase == "ready"
+    assert "nothing was changed" in duework("jobs", "retry", job, "--now").out
+
+
+def test_a_job_is_moved_to_another_time(shop: App, duework: Duework) -> None:
+    job = enqueue(shop, "greet", "ada", delay="1h")
+    due = shop.job(job).due
+
+    assert duework("jobs", "move", job, "--delay", "2h").code == 0
+
+    assert shop.job(job).due > due
+    assert duework("jobs", "move", job).code == 78
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("jobs", "list", "--queue", "mial"),
+        ("queues", "pause", "mial"),
+        ("queues", "resume", "mial"),
+        ("queues", "purge", "mial", "--yes"),
+    ],
+)
+def test_a_mistyped_queue_is_refused(shop: App, duework: Duework, words: tuple[str, ...]) -> None:
+    enqueue(shop, "fails", "no")
+
+    ran = duework(*words)
+
+    assert ran.code != 0
+    assert "did you mean 'mail'?" in ran.err
+    assert shop.paused() == []
+
+
+def test_a_queue_that_has_no_jobs_yet_may_be_paused(shop: App, duework: Duework) -> None:
+    assert duework("queues", "pause", "letters").code == 0
+
+    assert shop.paused() == ["letters"]
+    assert duework("jobs", "list", "--queue", "postcards").code != 0
+
+
+def test_a_mistyped_phase_is_refused_in_python_too(shop: App) -> None:
+    with pytest.raises(UsageError, match="there is no phase 'wating'; did you mean 'waiting'"):
+        shop.jobs(phase="wating")

@@ -7,6 +7,7 @@ import json
 import logging
 import typing
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,7 @@ SAMPLES: tuple[log.Reported, ...] = (
     facts.Parked("the disk is full"),
     facts.Resumed(),
     facts.UnknownTask("other"),
+    facts.LimitsDiffer("task greet", "concurrency 1", "concurrency 4", 42, "here"),
     facts.MessageMoved("email", 7, "failed", "bounced"),
     facts.ShapeFact(),
     log.Stopping("SIGTERM", 25_000, at_once=False),
@@ -96,3 +98,26 @@ def test_what_a_user_logs_is_printed_in_the_same_form(lines: io.StringIO) -> Non
 
     line = json.loads(lines.getvalue())
     assert (line["logger"], line["event"], line["message"]) == ("shop", "log", f"sold {HOSTILE}")
+
+
+def test_a_worker_that_stops_says_what_it_waits_for_and_how_to_stop_harder() -> None:
+    running = tuple(f"greet {number}" for number in range(7))
+
+    first = log.words(log.Stopping("SIGINT", 25_000, at_once=False, holding=running, pid=42))
+    again = log.words(log.Stopping("SIGINT", 25_000, at_once=True, holding=running[:1], pid=42))
+    idle = log.words(log.Stopping("SIGINT", 25_000, at_once=False))
+
+    assert first.text == (
+        "SIGINT: no more jobs are claimed, greet 0, greet 1, greet 2, greet 3, greet 4 and 2 more"
+        " may take 25s to finish; the same again hands back what runs at once"
+    )
+    assert first.level == logging.WARNING
+    assert again.text.endswith("now: greet 0; should it not end, `kill -9 42` loses nothing")
+    assert idle.text == "SIGINT: no more jobs are claimed, and none runs"
+    assert idle.level == logging.INFO
+
+
+@pytest.mark.parametrize("kind", ["done", "snooze"])
+def test_a_job_that_goes_well_has_a_line_at_debug_alone(kind: Any) -> None:
+    assert log.words(facts.JobSettled(1, "greet", kind, 5)).level == logging.DEBUG
+    assert log.words(facts.Traffic(1, 0, 1000)).level == logging.INFO

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
-from duework import App
+from duework import App, Outbox, Rejected
 from tests.cli.conftest import HOSTILE, Duework, enqueue, work
 
 
@@ -181,3 +184,43 @@ def test_jobs_of_the_engine_are_left_out_unless_they_are_asked_for(
     assert ids("--queue", "duework") == own[::-1]
     assert queues() == {"default"}
     assert queues("--all") == {"default", "duework"}
+
+
+def test_failed_and_unsure_messages_are_counted(shop: App, duework: Duework) -> None:
+    class Mail(Outbox[str]):
+        async def submit(self, message: str, key: str) -> Rejected:
+            if message == "lost":
+                raise ConnectionResetError
+            return Rejected("no such address")
+
+    mail = shop.outbox("post", Mail())
+    mail.enqueue_many(["a", "b", "lost"])
+    work(shop)
+
+    assert "messages: failed 2, unsure 1" in duework("status").out
+    assert "2 of outbox post failed and are not tried again" in duework("status").out
+    seen = duework("status", "--json").document
+    assert (seen["failed_messages"], seen["unsure_messages"]) == (2, 1)
+
+
+def test_an_idle_worker_is_listed_from_its_start_to_its_end(shop: App, duework: Duework) -> None:
+    async def program() -> list[Any]:
+        async with shop.running():
+            # Told by its own commit, which is there when something after it is.
+            await asyncio.to_thread(enqueue, shop, "greet", "ada", delay="1h")
+            return list(duework("status", "--json").document["workers"])
+
+    [worker] = asyncio.run(program())
+
+    assert (worker["seen"], worker["running"]) == ("alive", 0)
+    assert duework("status", "--json").document["workers"] == []
+    assert "no workers\n" in duework("status").out
+
+
+def test_an_empty_app_has_no_tasks_of_the_engines_own(shop: App, duework: Duework) -> None:
+    work(shop)
+
+    assert shop.status().tasks == ()
+    assert "no jobs yet" in duework("status").out
+    assert "duework" not in duework("queues", "list").out
+    assert [line.queue for line in shop.status(own=True).tasks] == ["duework"]

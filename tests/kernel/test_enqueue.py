@@ -439,7 +439,7 @@ def claimed(kernel: Kernel, job: NewJob, *, known: bool = True) -> Claimed | Non
     def verb(tx: Tx) -> Claimed | None:
         if known:
             me = processes.this_process(ME, kernel.now)
-            tx.query(JOBS.worker_is, asdict(me))
+            tx.query(JOBS.worker_is, {**asdict(me), "limits": None})
         ids: Any = kernel.ids
         more = {"lease_ms": 15_000, "ids": ids, "lanes": kernel.lanes, "now": kernel.now}
         return enqueue.enqueue_claimed(tx, job, ME, **more)

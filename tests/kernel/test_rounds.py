@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from duework.clock import SystemClock
@@ -28,7 +29,7 @@ def test_one_that_was_too_slow_learns_who_was_quicker(kernel: Kernel) -> None:
             rows = query(statement, values)
             if statement.name == "lanes":
                 # As if it had come from another transaction, after this one has looked around.
-                query(JOBS.worker_is, {name: getattr(other, name) for name in other.__slots__})
+                query(JOBS.worker_is, {**asdict(other), "limits": None})
             return rows
 
         tx.query = meanwhile  # type: ignore[method-assign]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from duework.kernel.machine import processes
 from duework.kernel.machine.processes import Process
 from duework.testing import Harness
 from duework.worker.rounds import _verdicts
-from duework.worker.started import StartedJobs, forget, started
+from duework.worker.started import StartedJobs, forget, runtime_folder, started
 
 ME = 7
 
@@ -187,3 +188,25 @@ def test_a_process_that_is_hidden_from_us_is_not_taken_for_dead(
     monkeypatch.setattr(Path, "read_text", hidden)
 
     assert processes.verdict(alive, near=True) == "elsewhere"
+
+
+def test_the_folder_is_judged_by_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = runtime_folder()
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    with pytest.raises(OSError, match="no folder"):
+        runtime_folder()
+    folder.unlink()
+    looks: list[str] = []
+    real = Path.lstat
+
+    def look(path: Path) -> os.stat_result:
+        looks.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr(Path, "lstat", look)
+    monkeypatch.setattr(Path, "is_symlink", lambda path: pytest.fail(f"a second look at {path}"))
+
+    runtime_folder()
+
+    assert looks == [folder.name]

@@ -325,3 +325,15 @@ def test_a_child_that_outlives_its_worker_for_a_moment_says_nothing(desk: Bench)
 
 def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_what_a_task_has_started_ends_with_its_worker(desk: Bench) -> None:
+    worker = desk.start()
+    job = desk.tasks.starts_another.enqueue()
+    child = desk.started(job).pid
+    grandchild = int(until(lambda: desk.notes("grandchild", job))[0].what.partition("-")[2])
+
+    worker.kill()
+
+    until(lambda: not alive(child), within=5)
+    until(lambda: not alive(grandchild), within=5)

@@ -9,15 +9,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from duework import App
+from duework.cli.run import _brisk
 
 PROGRAM = """
-import os, time
+import os, sys, time
 from duework import App
 
 app = App(os.environ["SHOP_URL"], grace="20s")
@@ -29,6 +31,10 @@ async def greet(name: str) -> str:
 @app.task(queue="slow")
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
+
+@app.task(queue="slow")
+def switch_interval() -> float:
+    return sys.getswitchinterval()
 
 @app.task(queue="stuck", timeout="100ms")
 def stuck() -> None:
@@ -103,6 +109,9 @@ def shop(url: str) -> Iterator[App]:
     @app.task(queue="slow")
     def sleep(seconds: float) -> None: ...
 
+    @app.task(queue="slow")
+    def switch_interval() -> float: ...
+
     @app.task(queue="stuck")
     def stuck() -> None: ...
 
@@ -131,6 +140,26 @@ def test_a_worker_runs_a_job_and_stops_on_sigterm(start: Callable[..., Program],
     events = [each["event"] for each in program.events() if each["event"] != "traffic"]
     assert events[-2:] == ["stopping", "worker_stopped"]
     assert [each["done"] for each in program.events("traffic")] == [1]
+
+
+def test_a_worker_of_the_command_line_takes_turns_with_what_computes_ten_times_as_often(
+    start: Callable[..., Program], shop: App
+) -> None:
+    start()
+
+    assert enqueue(shop, "switch_interval").wait("20s").stored_result == "0.0005"
+
+
+@pytest.mark.parametrize(("before", "inside"), [(0.005, 0.0005), (0.02, 0.02), (0.0001, 0.0001)])
+def test_a_program_that_has_chosen_its_turns_keeps_them(before: float, inside: float) -> None:
+    usual = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(before)
+        with _brisk():
+            assert sys.getswitchinterval() == pytest.approx(inside, rel=0.02)
+        assert sys.getswitchinterval() == pytest.approx(before, rel=0.02)
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def test_what_fails_is_logged_with_its_trace_and_its_cause(
@@ -267,3 +296,53 @@ def test_an_app_that_cannot_be_found_ends_with_78(tmp_path: Path) -> None:
 
     assert ran.returncode == 78
     assert "there is no module 'nothing'" in ran.stderr
+
+
+def test_a_mistyped_queue_ends_with_78(start: Callable[..., Program], shop: App) -> None:
+    program = start("--queues", "slwo")
+
+    assert program.process.wait(timeout=30) == 78
+    [line] = program.events()
+    assert "did you mean 'slow'?" in line["error"]["message"]
+
+
+def test_ctrl_c_says_at_once_what_is_waited_for(start: Callable[..., Program], shop: App) -> None:
+    program = start("--log-level", "warning")
+    job = enqueue(shop, "sleep", 3)
+    program.wait_for(lambda: job.refresh().phase == "running")
+
+    program.process.send_signal(signal.SIGINT)
+
+    [line] = program.wait_for(lambda: program.events("stopping"))
+    assert f"sleep {job.id} may take 20s to finish" in line["message"]
+    assert program.process.wait(timeout=30) == 130
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_a_foreign_lock_at_the_start_is_waited_for(
+    start: Callable[..., Program], shop: App
+) -> None:
+    job = enqueue(shop, "greet", "ada")
+    with closing(shop.connect()) as foreign:
+        foreign.execute("begin immediate")
+        program = start()
+        [parked] = program.wait_for(lambda: program.events("parked"))
+        assert "locked by another connection" in parked["message"]
+        foreign.execute("rollback")
+
+    assert job.wait("20s").state == "done"
+    assert len(program.events("resumed")) == 1
+    assert program.stop() == 0
+
+
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_a_start_that_waits_for_a_lock_can_be_stopped(
+    start: Callable[..., Program], shop: App
+) -> None:
+    enqueue(shop, "greet", "ada")
+    with closing(shop.connect()) as foreign:
+        foreign.execute("begin immediate")
+        program = start()
+        program.wait_for(lambda: program.events("parked"))
+
+        assert program.stop(signal.SIGINT) == 130

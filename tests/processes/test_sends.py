@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.processes import Bench, until
@@ -52,3 +54,24 @@ def test_a_message_killed_inside_its_submit_is_taken_once_and_unsure_without_a_m
     assert sorted(there.delivered) == ["forgetful", "mindful"]
     assert [there.requests.count(row.key) for row in rows] == [2, 1]
     assert [boxes[0].get_message(row.id).state for row in rows] == ["sent", "unsure"]
+
+
+def test_what_is_killed_before_anything_of_it_has_left_is_sent_and_not_unsure(
+    desk: Bench, tmp_path: Path
+) -> None:
+    there = [tmp_path / f"there{number}" for number in range(3)]
+    first = desk.start(**LONG)
+    box = desk.tasks.careful
+    rows = [box.enqueue(str(path)) for path in there[:2]]
+    job = desk.tasks.careful_letter.enqueue(str(there[2]))
+    until(lambda: all(path.exists() for path in there))
+
+    first.kill()
+    desk.start(**LONG)
+    until(lambda: all(box.get_message(row.id).settled for row in rows))
+    desk.settled([job])
+
+    assert [path.read_text() for path in there] == ["sent\n"] * 3
+    assert [box.get_message(row.id).state for row in rows] == ["sent", "sent"]
+    [channel] = desk.tasks.careful_letter.channels(job)
+    assert channel.state == "sent"

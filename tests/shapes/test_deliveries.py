@@ -24,6 +24,8 @@ from duework import (
     UsageError,
 )
 from duework.kernel.pruning import PRUNE_TASK
+from duework.kernel.surroundings.leaving import Leaving
+from duework.observe.log import report
 from duework.shapes.deliveries.channels import Place, SendAnswer, Senders, SendStart
 from duework.testing import Harness
 from tests.support.receiver import Receiver, post
@@ -794,7 +796,7 @@ def test_a_send_begins_only_under_the_fence_of_the_present_lease(
     place = Place(job.id, "email", children["email"])
 
     def begin(fence: int) -> SendAnswer:
-        starts = [SendStart(place, fence, resend=False)]
+        starts = [SendStart(place, fence, resend=False, leaving=Leaving(lambda _: None))]
         return harness.app.wiring.engine.writer.call(senders.start, starts)[0]
 
     assert begin(4).refused == "lost"
@@ -820,3 +822,51 @@ def test_a_delivery_that_is_being_looked_at_when_its_last_channel_settles_is_wok
 
     assert job.refresh().state == "failed"
     assert ledger.sent == []
+
+
+def test_a_channel_that_is_sent_again_is_not_logged_as_failed_for_good(
+    harness: Harness, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    channels = {"email": ledger.plain("email")}
+    reminder = declare_one(harness, channels, retries=1, backoff="1m")
+    ledger.plans["email"] = [RuntimeError("503"), RuntimeError("504")]
+
+    reminder.enqueue(7)
+    harness.drain()
+    first = [(each.levelname, each.getMessage()) for each in caplog.records]
+    harness.advance("1m")
+
+    assert not [text for _, text in first if "for good" in text]
+    [(level, text)] = [each for each in first if "reminder.email" in each[1]]
+    assert level == "WARNING"
+    assert text.endswith("its delivery decides what comes next: RuntimeError: 503")
+    errors = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert len(errors) == 1
+    assert errors[0].startswith("reminder ")
+    assert "for good" in errors[0]
+
+
+def test_the_log_shows_where_a_channel_failed(
+    harness: Harness, ledger: Ledger, caplog: pytest.LogCaptureFixture
+) -> None:
+    reminder = declare_one(harness, {"email": ledger.plain("email")}, retries=0)
+    ledger.plans["email"] = [RuntimeError("503")]
+
+    reminder.enqueue(7)
+    harness.drain()
+
+    [line] = [each for each in caplog.records if "reminder.email" in each.getMessage()]
+    assert line.exc_info is not None
+    assert line.exc_info[0] is RuntimeError
+    assert "in _play" in (line.exc_text or "")
+
+
+def declare_one(h: Harness, channels: dict[str, Channel], **more: Any) -> Any:
+    # As every worker does.
+    h.app.on_fact(report)
+
+    @h.app.delivery(channels=channels, partial="retry-failed", **more)
+    def reminder(run: Run, user: int) -> dict[str, Any]:
+        return {"email": user}
+
+    return reminder

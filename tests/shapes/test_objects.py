@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import sqlite3
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from duework import (
     Conflict,
     DatabaseError,
     DurableObject,
+    InvalidArguments,
     LeaseLost,
     NotFound,
     ObjectTooLarge,
@@ -797,6 +799,13 @@ class Crawl(DurableObject):
             raise Taken("visited")
         return number
 
+    def remove(self) -> None:
+        self.delete()
+
+    async def begin_anew(self) -> int:
+        await self.run(self.remove)
+        return int(await self.run(self.add))
+
     async def touch_state(self) -> None:
         self.sql("select 1")
 
@@ -1093,6 +1102,29 @@ def test_a_call_that_is_cancelled_while_it_takes_its_lease_leaves_none(
     assert crawl.runs == 0
     assert app.read("select * from duework_object_lease") == []
     assert app.object(crawl, "x").visit().result() == 1
+
+
+@pytest.mark.parametrize("by", ["the handle", "a method"])
+def test_an_object_that_is_deleted_under_its_async_method_does_not_come_back(
+    app: App, other: App, crawl: type[Crawl], by: str
+) -> None:
+    app.object(crawl, "x").visit().result()
+    theirs = other.object(crawl, "x")
+    crawl.on_pause = theirs.delete if by == "the handle" else theirs.remove().result
+
+    with pytest.raises(LeaseLost, match="deleted"):
+        app.object(crawl, "x").visit().result()
+
+    assert app.read("select * from duework_object") == []
+    assert app.object(crawl, "x").visit().result() == 1
+
+
+def test_an_async_method_that_deletes_its_object_may_begin_anew(
+    app: App, crawl: type[Crawl]
+) -> None:
+    assert app.object(crawl, "x").visit().result() == 1
+
+    assert app.object(crawl, "x").begin_anew().result() == 1
 
 
 @pytest.mark.parametrize("length", ["15s", "1h"])
@@ -1452,3 +1484,54 @@ def test_threads_that_ran_calls_end_when_there_are_none(
     asyncio.run(call())
 
     until(lambda: not [t for t in threading.enumerate() if t.name.startswith("duework-objects")])
+
+
+class Typed(DurableObject):
+    def add(self, count: int, names: list[str] | None = None) -> int:
+        return count + len(names or [])
+
+    def every(self, *counts: int, **named: float) -> list[Any]:
+        return [*counts, *named.values()]
+
+    async def visit(self, count: int) -> int:
+        return int(await self.run(self.add, count))
+
+    async def visit_wrongly(self) -> None:
+        await self.run(self.add, "1")
+
+
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (
+            lambda typed: typed.add("1"),
+            "the argument count does not fit: Expected `int`, got `str`",
+        ),
+        (lambda typed: typed.add(1, [2]), "the argument names does not fit: Expected `str`"),
+        (lambda typed: typed.add(), "missing a required argument: 'count'"),
+        (lambda typed: typed.add(1, nmaes=[]), "unexpected keyword argument 'nmaes'"),
+        (lambda typed: typed.every(1, "2"), "the argument counts does not fit"),
+        (lambda typed: typed.every(1, half="x"), "the argument half does not fit"),
+        (lambda typed: typed.visit("1"), "the argument count does not fit"),
+        (
+            lambda typed: typed.visit_wrongly().result(),
+            "Typed.add: the argument count does not fit",
+        ),
+    ],
+)
+def test_arguments_of_methods_are_checked_as_those_of_a_task(
+    app: App, call: Callable[[Any], Any], why: str
+) -> None:
+    with pytest.raises(InvalidArguments, match=re.escape(why)):
+        call(app.object(Typed, "x"))
+
+    assert app.read("select * from duework_object") == []
+
+
+def test_arguments_that_fit_reach_the_method(app: App) -> None:
+    typed = app.object(Typed, "x")
+
+    assert typed.add(1).result() == 1
+    assert typed.add(count=1, names=("a", "b")).result() == 3
+    assert typed.every(1, 2, half=0.5).result() == [1, 2, 0.5]
+    assert typed.visit(4).result() == 4

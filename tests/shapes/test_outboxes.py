@@ -28,6 +28,7 @@ from duework import (
 )
 from duework.kernel.facts import MessageMoved
 from duework.kernel.pruning import PRUNE_TASK
+from duework.kernel.surroundings.leaving import Leaving
 from duework.shapes.outboxes.runner import OutboxRunner, SubmitStart
 from duework.testing import Harness
 from tests.support.receiver import Receiver, post
@@ -627,9 +628,8 @@ def test_a_submit_begins_only_under_the_fence_of_the_present_lease(harness: Harn
     posting = OutboxRunner(Upstream(), mail.codec, lambda: harness.app.wiring.engine)
 
     def begin(fence: int, job: int = row.job) -> Any:
-        return harness.app.wiring.engine.writer.call(
-            posting.start, [SubmitStart(row.id, job, fence)]
-        )[0]
+        start = SubmitStart(row.id, job, fence, Leaving(lambda _: None))
+        return harness.app.wiring.engine.writer.call(posting.start, [start])[0]
 
     assert begin(4) == "lost"
     assert mail.get_message(row.id).submits == 0

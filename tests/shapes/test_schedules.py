@@ -1301,3 +1301,70 @@ def test_a_damaged_row_does_not_stop_the_others(harness: Harness, ran: Any) -> N
     assert broken.paused
     assert "Nowhere" in str(broken.error)
     sound(harness)
+
+
+# --- many in one transaction
+
+
+def test_many_schedules_of_a_transaction_are_a_few_statements(harness: Harness) -> None:
+    tick = _ticking(harness)
+    statements: list[str] = []
+    with harness.app.transaction() as tx:
+        plain: Any = tx._tx  # noqa: SLF001 - what it is made of
+        plain.note = lambda statement: statements.append(statement.name)
+        for number in range(200):
+            tx.schedule(tick, every="1h", args=(str(number),), key=f"t:{number:03}")
+
+    assert len(statements) <= 20, statements
+    assert [row.key for row in harness.app.schedules(limit=1000)] == [
+        f"t:{number:03}" for number in range(200)
+    ]
+    assert [finding for finding in harness.app.admin.verify() if finding.violations] == []
+
+
+def test_a_transaction_sees_its_own_schedules_and_the_last_one_of_a_key_counts(
+    harness: Harness,
+) -> None:
+    tick = _ticking(harness)
+    with harness.app.transaction() as tx:
+        tx.schedule(tick, every="1h", args=("a",), key="a")
+        tx.schedule(tick, every="1h", args=("b",), key="b")
+        seen = tx.read("select key from duework_schedule order by key")
+        tx.schedule(tick, every="2h", args=("a",), key="a")
+        tx.schedule(tick, every="3h", args=("a",), key="a")
+
+    assert [row.key for row in seen] == ["a", "b"]
+    assert [str(row.when) for row in harness.app.schedules()] == ["every 3h", "every 1h"]
+    assert [finding for finding in harness.app.admin.verify() if finding.violations] == []
+
+
+def test_schedules_of_a_transaction_that_fails_are_not_made(harness: Harness) -> None:
+    tick = _ticking(harness)
+
+    def fail() -> None:
+        with harness.app.transaction() as tx:
+            tx.schedule(tick, every="1h", args=("a",), key="a")
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        fail()
+
+    assert harness.app.schedules() == []
+    assert harness.app.jobs(own=True, task="duework.fire") == []
+
+
+def test_a_schedule_without_a_slot_to_come_is_refused_where_it_is_asked_for(
+    harness: Harness,
+) -> None:
+    tick = _ticking(harness)
+
+    ended = "FREQ=DAILY;UNTIL=20010101T000000Z"
+    with harness.app.transaction() as tx, pytest.raises(UsageError, match="no slot to come"):
+        tx.schedule(tick, rrule=ended, start="2000-01-01T00:00:00", args=("a",), key="a")
+
+
+def _ticking(h: Harness) -> Any:
+    @h.app.task
+    def tick(name: str) -> None: ...
+
+    return tick

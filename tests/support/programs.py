@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -39,6 +40,7 @@ from duework import (
     Send,
     Sent,
     Throttled,
+    preparing,
 )
 from duework.errors import UsageError
 from duework.worker.wake import wakeups
@@ -377,12 +379,21 @@ def burns() -> None:
         pass
 
 
-@app.task(isolation="process", timeout="500ms")
-def runs_over(run: Run) -> None:
+def _starts_another(run: Run) -> None:
     note(run, "start")
     with subprocess.Popen(["sleep", "60"]) as grandchild:
         note(run, f"grandchild-{grandchild.pid}")
         grandchild.wait()
+
+
+@app.task(isolation="process", timeout="500ms")
+def runs_over(run: Run) -> None:
+    _starts_another(run)
+
+
+@app.task(isolation="process")
+def starts_another(run: Run) -> None:
+    _starts_another(run)
 
 
 @app.task(isolation="process")
@@ -469,6 +480,35 @@ class Hook(Outbox[str]):
 
 mindful = app.outbox("mindful", Hook("1h"))
 forgetful = app.outbox("forgetful", Hook(None))
+
+
+def _connects(there: str) -> None:
+    """Waits at its first try before anything has left, and is killed there."""
+    with preparing():
+        tried = Path(there)
+        if not tried.exists():
+            tried.touch()
+            time.sleep(60)
+    with tried.open("a") as file:
+        file.write("sent\n")
+
+
+class Careful(Outbox[str]):
+    def submit(self, message: str, key: str) -> Sent:
+        _connects(message)
+        return Sent()
+
+
+careful = app.outbox("careful", Careful())
+
+
+def connects(there: str) -> None:
+    _connects(there)
+
+
+@app.delivery(channels={"plain": Channel(connects)})
+def careful_letter(there: str) -> dict[str, str]:
+    return {"plain": there}
 
 
 class Silent(Outbox[str]):

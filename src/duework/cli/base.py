@@ -17,6 +17,7 @@ import click
 
 from duework import App, Error, UsageError
 from duework.cli.out import Out, fail
+from duework.errors import meant as meant_by
 
 OK, FAILED, UNAVAILABLE, GONE, RECYCLED, USAGE, INTERRUPTED = 0, 1, 69, 74, 75, 78, 130
 
@@ -205,6 +206,17 @@ def on_database(
         return wrapper
 
     return decorate
+
+
+def check_queue(app: App, name: str, *, must_be: bool = False) -> str:
+    """Refuse the name of a queue that is probably mistyped; with `must_be`, every one that is not there."""
+    known = app.admin.queues()
+    if name == "*" or name in known:
+        return name
+    hint = meant_by(name, known)
+    if must_be or "did you mean" in hint:
+        raise UsageError(f"there is no queue {name!r:.100}{hint}")
+    return app.queue(name).name
 
 
 def sure(question: str, *, yes: bool, as_json: bool) -> None:

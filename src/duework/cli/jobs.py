@@ -8,13 +8,14 @@ from typing import Any
 import click
 from rich.text import Text
 
-from duework import App, Attempt, Error, Job, Why
-from duework.cli.base import FAILED, OK, examples, exit_code, on_database
+from duework import App, Attempt, Error, Job, UsageError, Why
+from duework.cli.base import FAILED, OK, check_queue, examples, exit_code, on_database
 from duework.cli.out import STYLES, Out, ago, fail, first_line, plain
+from duework.clock import FOREVER
 from duework.durations import human
+from duework.kernel.job import PHASES
 from duework.observe.log import escaped
 
-PHASES = ("waiting", "ready", "running", "expired", "done", "failed", "cancelled", "open")
 MOST = 1000
 # Where the engine's own jobs are, such as the one that prunes.
 OWN_QUEUE = "duework"
@@ -47,8 +48,17 @@ def list_(app: App, out: Out, *, phase: str | None, everything: bool, **wanted: 
 
     The engine's own jobs (queue `duework`) are left out, unless they failed or are asked for.
     """
-    found = app.jobs(phase=phase or "", own=everything, **wanted)
-    show_list(out, found, app.now(), wanted["limit"])
+    if wanted["queue"]:
+        check_queue(app, wanted["queue"], must_be=True)
+    if out.as_json:
+        # A script cannot be told how far it got.
+        found = app.jobs(phase=phase or "", own=everything, **wanted)
+        show_list(out, found, app.now(), wanted["limit"])
+        return
+    seen = app.search_jobs(phase=phase or "", own=everything, **wanted)
+    show_list(out, seen.jobs, app.now(), wanted["limit"])
+    if seen.before is not None and len(seen.jobs) < wanted["limit"]:
+        out.say(f"looked at the newest 10,000 rows; further: --before {seen.before}", "dim")
 
 
 def show_list(out: Out, found: list[Job[Any]], now: int, limit: int, *, phase: bool = True) -> None:
@@ -209,12 +219,51 @@ def as_dict(job: Job[Any]) -> dict[str, object]:
     }
 
 
-@jobs.command(epilog=examples("duework jobs retry 251234567890123456"))
+@jobs.command(
+    epilog=examples(
+        "duework jobs retry 251234567890123456", "duework jobs retry 251234567890123456 --now"
+    )
+)
 @click.argument("ids", metavar="ID...", type=int, nargs=-1, required=True)
+@click.option("--now", is_flag=True, help="Also let jobs run now that wait for a time.")
 @on_database()
-def retry(app: App, out: Out, ids: tuple[int, ...]) -> int:
-    """Open settled jobs again, due at once. A job that is open stays as it is."""
-    return each_of(out, ids, app.revive)
+def retry(app: App, out: Out, ids: tuple[int, ...], *, now: bool) -> int:
+    """Open settled jobs again, due at once. A job that is open stays as it is, unless --now is said."""
+
+    def open_again(identifier: int) -> str:
+        outcome = app.revive(identifier)
+        if outcome != "open":
+            return outcome
+        job = app.job(identifier)
+        if now and job.phase == "waiting":
+            job.run_now()
+            return "due now"
+        return outcome if out.as_json else _unchanged(job, app.now())
+
+    return each_of(out, ids, open_again)
+
+
+def _unchanged(job: Job[Any], now: int) -> str:
+    hint = "; --now lets it run now" if job.phase == "waiting" and job.due < FOREVER else ""
+    when = f", due {ago(job.due, now)}" if hint else ""
+    return f"is {job.phase}{when}: nothing was changed{hint}"
+
+
+@jobs.command(
+    epilog=examples(
+        "duework jobs move 251234567890123456 --delay 1h",
+        "duework jobs move 251234567890123456 --at 2026-12-24T18:00:00+01:00",
+    )
+)
+@click.argument("ids", metavar="ID...", type=int, nargs=-1, required=True)
+@click.option("--delay", help="Due after this time, such as 10m.")
+@click.option("--at", help="Due at this time, with its offset from UTC.")
+@on_database()
+def move(app: App, out: Out, ids: tuple[int, ...], delay: str | None, at: str | None) -> int:
+    """Let jobs that wait be due at another time. One that runs, or has ended, stays as it is."""
+    if (delay is None) == (at is None):
+        raise UsageError("say when: --delay 10m, or --at 2026-12-24T18:00:00+01:00")
+    return each_of(out, ids, lambda job: f"due {ago(app.move(job, delay, at=at).due, app.now())}")
 
 
 @jobs.command(epilog=examples('duework jobs cancel 251234567890123456 --why "ordered twice"'))

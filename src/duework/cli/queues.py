@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import click
 
 from duework import App, NotFound, TaskStatus
-from duework.cli.base import examples, on_database, sure
+from duework.cli.base import check_queue, examples, on_database, sure
 from duework.cli.out import Out, at_least
 from duework.durations import human
+from duework.errors import meant
 
 
 @click.group()
@@ -67,7 +68,7 @@ def _row(row: Mapping[str, object]) -> tuple[object, ...]:
 @on_database()
 def pause(app: App, out: Out, name: str) -> None:
     """Start no more jobs of a queue, or of all ('*'). What runs goes on; what waits is kept."""
-    app.pause(_checked(app, name))
+    app.pause(check_queue(app, name))
     _said(out, name, "paused")
 
 
@@ -76,7 +77,7 @@ def pause(app: App, out: Out, name: str) -> None:
 @on_database()
 def resume(app: App, out: Out, name: str) -> None:
     """Start jobs of a queue again. `resume '*'` ends `pause '*'`, not the pauses of single queues."""
-    app.resume(_checked(app, name))
+    app.resume(check_queue(app, name))
     left = app.paused()
     _said(out, name, "paused" if name in left or "*" in left else "resumed")
 
@@ -89,7 +90,7 @@ def purge(app: App, out: Out, name: str, *, yes: bool) -> None:
     """Cancel every job of a queue that nobody runs."""
     lines = [line for line in app.status().tasks if line.queue == name]
     if not lines:
-        raise NotFound(f"there is no queue {name}")
+        raise NotFound(f"there is no queue {name}{meant(name, app.admin.queues())}")
     total = sum(line.ready + line.waiting for line in lines)
     sure(f"Cancel {at_least(total)} jobs of {name}?", yes=yes, as_json=out.as_json)
     count = 0
@@ -101,10 +102,6 @@ def purge(app: App, out: Out, name: str, *, yes: bool) -> None:
         out.json({"queue": name, "cancelled": count})
     else:
         out.say(f"{count} cancelled")
-
-
-def _checked(app: App, name: str) -> str:
-    return name if name == "*" else app.queue(name).name
 
 
 def _said(out: Out, name: str, state: str) -> None:

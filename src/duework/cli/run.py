@@ -7,15 +7,15 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
-from duework import App, Error, UsageError, Worker, facts
-from duework.cli.base import INTERRUPTED, OK, RECYCLED, examples, exit_code, load
+from duework import App, Error, Unavailable, UsageError, Worker, facts
+from duework.cli.base import INTERRUPTED, OK, RECYCLED, check_queue, examples, exit_code, load
 from duework.cli.out import fail
 from duework.cli.supervise import Command, supervise
 from duework.cli.view import View
@@ -23,6 +23,10 @@ from duework.observe import log
 from duework.web.server import DEFAULT, Address, beside, parse_address
 
 _PR_SET_PDEATHSIG = 1
+# How often a start that waits for a lock is tried again.
+PARKED_SECONDS = 0.5
+# Python's own interval between threads that want to run, and ours, in seconds.
+USUAL_SWITCH, SWITCH = 0.005, 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +120,28 @@ def _run(name: str, app: App, options: RunOptions) -> int:
     try:
         with _pages(app, options):
             if options.processes == 1:
-                return asyncio.run(_work(app, options))
+                with _brisk():
+                    return asyncio.run(_work(app, options))
             log.configure(options.log_level or "info", options.log_format)
             return asyncio.run(supervise(_command(name, options), options.processes))
     finally:
         app.close()
+
+
+@contextmanager
+def _brisk() -> Iterator[None]:
+    """Let threads take turns more often, unless the program has chosen something itself.
+
+    Each statement gives the interpreter up; beside a job that computes, the writer waits this long for it.
+    """
+    if sys.getswitchinterval() != USUAL_SWITCH:
+        yield
+        return
+    sys.setswitchinterval(SWITCH)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(USUAL_SWITCH)
 
 
 def _pages(app: App, options: RunOptions) -> AbstractContextManager[Any]:
@@ -155,29 +176,60 @@ async def _work(app: App, options: RunOptions) -> int:
         async_slots=options.concurrency or app.limits.async_slots,
         thread_slots=options.threads or app.limits.thread_slots,
     )
-    queues = {each.strip() for each in (options.queues or "").split(",") if each.strip()} or None
+    names = {each.strip() for each in (options.queues or "").split(",") if each.strip()}
     seen = options.view if options.view is not None else sys.stderr.isatty()
     view = View(app) if seen and options.log_format == "text" else None
+    log.configure(options.log_level or ("warning" if view else "info"), options.log_format)
+    signals = StopSignals()
     try:
-        worker = await asyncio.to_thread(app.worker, queues)
-        signals = StopSignals(worker)
+        worker = await _made(app, names)
+        signals.worker = worker
         recycled = _recycling(app, worker) if options.supervised is not None else None
         if view is not None:
             app.on_fact(view.see)
             await view.start()
-        log.configure(options.log_level or ("warning" if view else "info"), options.log_format)
         await worker.run()
+    except asyncio.CancelledError:
+        if not signals.count:
+            raise
+        return signals.exit_code
     finally:
         if view is not None:
             await view.stop()
     return RECYCLED if recycled and recycled() and not signals.count else signals.exit_code
 
 
+async def _made(app: App, names: set[str]) -> Worker:
+    """A worker; a lock that another program holds at the start is waited for, as it is later."""
+
+    def make() -> Worker:
+        return app.worker({check_queue(app, each) for each in names} or None)
+
+    parked = False
+    while True:
+        try:
+            worker = await asyncio.to_thread(make)
+        except Unavailable as error:
+            # A server that is not there, or a file that cannot be read, is a mistake more often.
+            if "lock" not in str(error):
+                raise
+            if not parked:
+                log.report(facts.Parked(str(error)))
+            parked = True
+            await asyncio.sleep(PARKED_SECONDS)
+        else:
+            if parked:
+                log.report(facts.Resumed())
+            return worker
+
+
 class StopSignals:
     """SIGTERM and SIGINT stop the worker; the second one does not wait for what runs."""
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+    def __init__(self) -> None:
+        # None until there is one.
+        self.worker: Worker | None = None
+        self._main = asyncio.current_task()
         self.count = 0
         self.exit_code = OK
         loop = asyncio.get_running_loop()
@@ -189,8 +241,14 @@ class StopSignals:
         at_once = self.count > 1
         if which == signal.SIGINT:
             self.exit_code = INTERRUPTED
-        log.report(log.Stopping(which.name, self._worker.settings.grace_ms, at_once))
-        self._worker.stop(0 if at_once else None)
+        worker = self.worker
+        if worker is None:
+            assert self._main is not None, "in a task"
+            self._main.cancel()
+            return
+        grace_ms, holding = worker.settings.grace_ms, tuple(worker.holding())
+        log.report(log.Stopping(which.name, grace_ms, at_once, holding, os.getpid()))
+        worker.stop(0 if at_once else None)
 
 
 def _recycling(app: App, worker: Worker) -> Callable[[], bool]:

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
 from duework import App, Need, Status, TaskStatus
 from duework.cli.base import examples, on_database
-from duework.cli.jobs import OWN_QUEUE
 from duework.cli.out import Out, ago, at_least
-from duework.durations import human
+from duework.cli.watch import watch
+from duework.durations import human, milliseconds
 
 # No more needs are shown to people; a script gets all of them.
 SHOWN = 8
+# Nobody reads faster.
+SHORTEST_MS = 200
 
 
-@click.command(epilog=examples("duework status", "duework status --app shop.work:app --json"))
+@click.command(
+    epilog=examples(
+        "duework status", "duework status --app shop.work:app --json", "duework status --watch"
+    )
+)
 @click.option("--all", "everything", is_flag=True, help="Also the engine's own queue.")
+@click.option("--watch", "watched", is_flag=True, help="Look again and again, until Ctrl-C.")
+@click.option("--every", default="2s", show_default=True, metavar="TIME", help="How often.")
+@click.option("--times", type=click.IntRange(1), help="So many looks [until Ctrl-C].")
 @on_database()
-def status(app: App, out: Out, *, everything: bool) -> None:
+def status(
+    app: App, out: Out, *, everything: bool, watched: bool, every: str, times: int | None
+) -> None:
     """Show what needs you, then queues, tasks, failed jobs and workers.
 
     LAG is how long the oldest ready job has been due. With --app, tasks that the App does not know
-    are marked. A worker is listed from its first job until it stops.
+    are marked. A worker is listed from its start until it stops.
     """
-    seen, about, needs = app.status(), app.admin.about(), app.needs()
-    if not everything:
-        seen = replace(seen, tasks=tuple(t for t in seen.tasks if t.queue != OWN_QUEUE))
+    if watched:
+        length = max(milliseconds(every), SHORTEST_MS) / 1000
+        watch(out, lambda page: show(app, page, everything=everything), every=length, times=times)
+    else:
+        show(app, out, everything=everything)
+
+
+def show(app: App, out: Out, *, everything: bool) -> None:
+    """Look once, and print it."""
+    seen, about, needs = app.status(own=everything), app.admin.about(), app.needs()
     if out.as_json:
         out.json({**as_dict(seen, about), "needs": [_need(each) for each in needs]})
         return
@@ -47,13 +63,16 @@ def status(app: App, out: Out, *, everything: bool) -> None:
         out.say("no jobs yet")
     out.say("")
     out.say(f"failed: {at_least(seen.failed)}", "red" if seen.failed else "")
+    if seen.failed_messages or seen.unsure_messages:
+        found = f"failed {at_least(seen.failed_messages)}, unsure {at_least(seen.unsure_messages)}"
+        out.say(f"messages: {found}", "red")
     if seen.workers:
         out.say("")
         heads = ["host", ">pid", "seen", ">running", "started"]
         rows = [(w.host, w.pid, w.seen, w.running, ago(w.started, seen.now)) for w in seen.workers]
         out.table(heads, rows)
     else:
-        out.say("no workers: one is listed from its first job until it stops")
+        out.say("no workers")
 
 
 def _show_needs(out: Out, needs: list[Need]) -> None:
@@ -105,6 +124,8 @@ def as_dict(seen: Status, about: dict[str, str]) -> dict[str, object]:
             for line in seen.tasks
         ],
         "failed": seen.failed,
+        "failed_messages": seen.failed_messages,
+        "unsure_messages": seen.unsure_messages,
         "paused": list(seen.paused),
         "workers": [
             {

@@ -1,7 +1,7 @@
 """What is going on, counted without a scan: per queue and task, and per worker.
 
-Counts stop at a bound, so that a look costs the same however many jobs are waiting. A worker that
-holds no lease and never held one has written nothing and is not listed.
+Counts stop at a bound, so that a look costs the same however many jobs are waiting. A worker is listed
+from its start to its end; one that was killed until another one writes off what it held.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from typing import Any
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
+from duework.db.queries import load
 from duework.kernel.job import OWN_QUEUE
 from duework.kernel.lanes import JOBS
 from duework.kernel.machine.processes import Process, Verdict, verdict
 from duework.kernel.operate import OPERATE
+
+NEEDS = load("duework.health", "needs")
 
 # Where nothing of a task runs although a job could have started so long ago, it is stuck.
 STUCK_MS = 60_000
@@ -44,7 +47,7 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """A process that holds leases, or held some."""
+    """A process that works, or that died and was not written off yet."""
 
     id: int
     host: str
@@ -63,6 +66,9 @@ class Status:
     failed: int
     workers: tuple[WorkerStatus, ...]
     paused: tuple[str, ...]
+    # Messages of outboxes that failed, and those of which nobody can tell.
+    failed_messages: int = 0
+    unsure_messages: int = 0
 
 
 def ours(seen: Status) -> list[TaskStatus]:
@@ -80,20 +86,36 @@ def _is_free(line: TaskStatus) -> bool:
     return not line.running and not line.paused and line.held_until is None
 
 
-def status(tx: Tx, *, now: int, near: bool, known: Callable[[str], bool] | None) -> Status:
+def status(
+    tx: Tx, *, now: int, near: bool, known: Callable[[str], bool] | None, own: bool = False
+) -> Status:
     """Look once; `known` says which tasks the asking process could run."""
+    tx.query(OPERATE.in_order, {})
     paused = tuple(row[0] for row in tx.query(JOBS.paused, {}))
     held = dict(tx.query(OPERATE.held_by_worker, {}))
     return Status(
         now,
-        tuple(_tasks(tx, now, frozenset(paused), known)),
+        tuple(
+            line
+            for line in _tasks(tx, now, frozenset(paused), known)
+            if own or line.queue != OWN_QUEUE
+        ),
         tx.query(OPERATE.count_failed, {"bound": BOUND})[0][0],
         tuple(
             WorkerStatus(p.id, p.host, p.pid, p.started, verdict(p, near=near), held.get(p.id, 0))
             for p in (Process(*row) for row in tx.query(JOBS.workers, {}))
         ),
         paused,
+        *_messages(tx),
     )
+
+
+def _messages(tx: Tx) -> tuple[int, int]:
+    """Of all outboxes: how many failed, how many are unsure."""
+    found = {"failed": 0, "unsure": 0}
+    for state, _, messages, _ in tx.query(NEEDS.messages, {"bound": BOUND}):
+        found[state] += messages
+    return found["failed"], found["unsure"]
 
 
 def _tasks(

@@ -117,6 +117,17 @@ class ShapeFact:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsDiffer:
+    """Another worker goes by another limit or pace of the same name; jobs start by the looser one."""
+
+    name: str
+    ours: str
+    theirs: str
+    pid: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
 class MessageMoved(ShapeFact):
     """A message of an outbox has another state."""
 
@@ -163,4 +174,5 @@ Fact = (
     | Resumed
     | UnknownTask
     | ShapeFact
+    | LimitsDiffer
 )

@@ -21,6 +21,8 @@ from duework.errors import PayloadTooLarge, UsageError
 JobId = NewType("JobId", int)
 State = Literal["open", "done", "failed", "cancelled"]
 Phase = Literal["waiting", "ready", "running", "expired", "done", "failed", "cancelled"]
+# What jobs are looked for by: `open` is all that has not ended.
+PHASES = ("waiting", "ready", "running", "expired", "done", "failed", "cancelled", "open")
 
 # Every change of a row there is: (verb, from, to). The diagram and the tests are checked against it.
 TRANSITIONS: tuple[tuple[str, State | None, State | None], ...] = (

@@ -8,8 +8,8 @@
 --   duework_lane     one row for each (queue, task, priority, tier, share, alone): jobs that are interchangeable for
 --                    admission. A pause or a pace moves the lane's `due`, and touches no job.
 --   duework_attempt  one row for each attempt that did not end well: (job, fence).
---   duework_once     keys that admit one job for longer than it is open (`once=`).
---   duework_worker   processes that hold leases, and how to see that one of them is dead.
+--   duework_once     keys that admit one job for longer than it is open (`once=`); of requests also a number of the body.
+--   duework_worker   processes that work, and how to see that one of them is dead.
 --   duework_pause    queues that are paused; '*' is all of them.
 --   duework_mark     the commit marker of each writer. duework_meta: what is kept by name, such as the boots.
 --   duework_pace     what admits jobs (paces/paces.sql). duework_batch: counters (batches/batches.sql).
@@ -36,6 +36,9 @@ select queue, task, priority, tier, share, alone, id
 from duework_lane
 where queue = :queue and task = :task and priority = :priority
   and tier = :tier and share = :share and alone = :alone
+
+-- name: queues
+select distinct queue from duework_lane
 
 -- name: lock_lane_births
 -- Lanes are made, paused and resumed by one transaction at a time; SQLite has no other way.
@@ -328,6 +331,9 @@ set state = :state, due = :due, worker = null, lane = :lane, failures = :failure
     checksum = :checksum, again = :again, cancel_reason = null, progress = :progress, settled = :settled
 where id = :id
 
+-- name: replan
+update duework_job set due = :due where id = :id and state = 'open' and worker is null
+
 -- name: result
 -- What an effect has returned, for a row that is done already.
 update duework_job set result = :result where id = :id
@@ -401,15 +407,21 @@ select id from duework_job
 where task = :task and key = :key and state = 'open' and key is not null
 
 -- name: worker_is
-insert into duework_worker (id, host, boot, space, pid, born, started)
-values (:id, :host, :boot, :space, :pid, :born, :started)
+insert into duework_worker (id, host, boot, space, pid, born, started, limits)
+values (:id, :host, :boot, :space, :pid, :born, :started, :limits)
 on conflict (id) do nothing
+
+-- name: limits_of_others
+select id, host, boot, space, pid, born, started, limits
+from duework_worker
+where id <> :id and limits is not null
+order by id
 
 -- name: workers
 select id, host, boot, space, pid, born, started from duework_worker order by id
 
 -- name: signals
--- All that a worker should know besides its lanes, at once: which workers hold leases, what it is to cancel, and
+-- All that a worker should know besides its lanes, at once: which workers there are, what it is to cancel, and
 -- if it wants to know, when the first lease ends.
 select 'worker', id, host, boot, space, pid, born, started from duework_worker
 union all

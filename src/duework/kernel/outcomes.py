@@ -53,6 +53,10 @@ class Fail(Outcome):
         super().__init__(why or "failed")
 
 
+class FailedPart(Fail):
+    """For shapes: this job has failed, and the one that it belongs to decides whether it is tried again."""
+
+
 class Cancel(Outcome):
     """End as cancelled: the work is no longer wanted."""
 

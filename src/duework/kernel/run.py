@@ -17,6 +17,7 @@ from duework.kernel.changes import touched
 from duework.kernel.error_text import hide
 from duework.kernel.job import Claimed, Effect, NewJob, new_event
 from duework.kernel.surroundings.buffer import Buffer
+from duework.kernel.surroundings.leaving import Leaving
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Host(Protocol):
     def effect_as(self, name: str, item: Any) -> Effect: ...
 
     def transaction(self, tx: Tx) -> Any: ...
+
+    def sign(self, job: Claimed, sign: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,3 +261,9 @@ def effects_of(run: Run) -> tuple[Effect, ...]:
 def buffer_of(run: Run) -> Buffer:
     """What the engine and its shapes have of a run, and its user has not."""
     return run._buffer  # noqa: SLF001 - the one door
+
+
+def leaving_of(run: Run) -> Leaving:
+    """For shapes that send: where they say whether anything has left."""
+    host = run._host  # noqa: SLF001 - the other door
+    return Leaving(lambda sign: host.sign(run.job, sign))

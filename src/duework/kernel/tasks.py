@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from duework.codec import PAYLOAD_LIMIT, ArgumentCodec, ResultCodec, return_type
+from duework.db.database import Tx
 from duework.durations import Duration, milliseconds
 from duework.errors import TaskNotFound, UsageError
 from duework.kernel.failures.retry import Backoff, Exponential, delays
@@ -215,6 +216,8 @@ class Registry:
         # Manifests of shapes, by name.
         self.shapes: dict[str, Any] = {}
         self.writes: dict[str, Writes] = {}
+        # By kind of shape: forget that sends have begun, of jobs whose worker died before anything left.
+        self.forget_starts: dict[str, Callable[[Tx, list[int]], None]] = {}
         self.task_paces: dict[str, tuple[Gate, ...]] = {}
         self.queue_paces: dict[str, tuple[Gate, ...]] = {}
         # Paces by the names of their rows, and the reports to them that are not written yet.
@@ -352,6 +355,16 @@ class Registry:
             for name, task in self._tasks.items()
             if task.policy.concurrency is not None
         }
+
+    def limits(self) -> dict[str, str]:
+        """What holds over all processes, by what it is of, to be compared with that of another."""
+        found = {f"task {name}": f"concurrency {most}" for name, most in self.task_limits().items()}
+        found |= {f"queue {name}": f"concurrency {n}" for name, n in self.queue_limits.items()}
+        found |= {
+            f"pace {name}": f"{type(pace).__name__}{pace.terms()}"
+            for name, pace in self.paces.items()
+        }
+        return found
 
     def names(self) -> list[str]:
         return sorted(self._tasks)

@@ -15,13 +15,30 @@ from duework.kernel.engine import Engine
 from duework.kernel.job import Enqueued
 from duework.kernel.run import CommitVerbs
 
+# The most schedules that are kept to be written together.
+GATHERED = 500
+
 
 class Transaction(CommitVerbs[Enqueued, Any]):
     """Given by `app.transaction()`, to `run.commit` functions and to `@task.settled`."""
 
-    def __init__(self, tx: Tx, engine: Engine) -> None:
-        self._tx = tx
+    def __init__(self, tx: Tx, engine: Engine, *, gathers: bool = False) -> None:
+        self._plain = tx
         self._engine = engine
+        # Schedules by key, which are written together, before anything else is done here.
+        self._gathered: dict[str, Any] | None = {} if gathers else None
+
+    @property
+    def _tx(self) -> Tx:
+        """The transaction, with all that was asked of it."""
+        self.write_gathered()
+        return self._plain
+
+    def write_gathered(self) -> None:
+        """Write what was put off; the commit is about to come."""
+        if self._gathered:
+            items, self._gathered = list(self._gathered.values()), {}
+            self._engine.registry.writes["schedule"].verb(self._plain, items)
 
     def read(self, sql: str, /, **values: Any) -> list[Any]:
         """Rows, with attribute and index access; sees this transaction's own writes."""
@@ -32,6 +49,16 @@ class Transaction(CommitVerbs[Enqueued, Any]):
     ) -> Changes:
         """Insert, update or delete, once or for each of `rows`."""
         return self._tx.write(sql, rows, **values)
+
+    def _schedule(self, task: Any, /, **options: Any) -> None:
+        new = task.as_schedule(options, self._commit_now())
+        # One without a slot to come is refused, or changes nothing: that is known at once.
+        if self._gathered is None or new.slot is None:
+            self._put("schedule", new)
+            return
+        if new.key in self._gathered or len(self._gathered) >= GATHERED:
+            self.write_gathered()
+        self._gathered[new.key] = new
 
     def seal(self, name: str, value: str) -> None:
         """Seal a secret in this transaction, with the row that it belongs to."""
@@ -104,7 +131,9 @@ def _opened(engine: Callable[[], Engine]) -> Iterator[Transaction]:
     with opened.database.transaction() as tx:
         if opened.writer.watch is not None:
             opened.writer.watch(tx)
-        yield Transaction(tx, opened)
+        made = Transaction(tx, opened, gathers=True)
+        yield made
+        made.write_gathered()
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from typing import TextIO
 from duework.durations import human
 from duework.kernel import facts
 from duework.kernel.error_text import OURS, redact
-from duework.kernel.outcomes import Outcome
+from duework.kernel.outcomes import FailedPart, Outcome
 
 logger = logging.getLogger("duework")
 
@@ -28,6 +28,8 @@ FORMATS = ("text", "json")
 # Of a trace this much is shown: innermost calls, last lines.
 TRACE_FRAMES = -30
 TRACE_LINES = 200
+# So many jobs are named that a worker waits for.
+NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,9 @@ class Stopping:
     signal: str
     grace_ms: int
     at_once: bool
+    # What runs, as task and job; and this process.
+    holding: tuple[str, ...] = ()
+    pid: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,11 @@ def level(fact: Reported) -> int:
     """How much a fact matters; decided without making its words, but for those of shapes."""
     if isinstance(fact, facts.ShapeFact):
         return _of_shape(fact).level
+    if isinstance(fact, Stopping):
+        # A person waits: also beside a live view, where less than a warning is not shown.
+        return logging.WARNING if fact.holding and fact.signal == "SIGINT" else logging.INFO
     if isinstance(fact, facts.JobSettled):
-        return _SETTLED.get(fact.kind, logging.INFO)
+        return logging.WARNING if _goes_on(fact) else _SETTLED.get(fact.kind, logging.INFO)
     return _LEVELS.get(type(fact), logging.INFO)
 
 
@@ -102,6 +110,7 @@ _LEVELS: dict[type, int] = {
     facts.JobBlocked: logging.WARNING,
     facts.LoopBlocked: logging.WARNING,
     facts.UnknownTask: logging.WARNING,
+    facts.LimitsDiffer: logging.WARNING,
     facts.Parked: logging.ERROR,
     ChildEnded: logging.WARNING,
 }
@@ -143,27 +152,27 @@ def words(fact: Reported) -> facts.Words:  # noqa: C901, PLR0911, PLR0912 - one 
             text = f"the clock was set by {fact.milliseconds:+} ms: no lease is taken over for now"
             return facts.Words(how, "clock_stepped", text)
         case facts.Parked():
-            return facts.Words(
-                how, "parked", f"nothing can be written, no job is claimed: {fact.why}"
-            )
+            text = f"nothing can be written, no job is claimed: {fact.why}"
+            return facts.Words(how, "parked", text)
         case facts.Resumed():
             return facts.Words(how, "resumed", "writing works again")
         case facts.UnknownTask():
             text = f"jobs of {fact.task} wait for a worker that knows this task; this one does not"
             return facts.Words(how, "unknown_task", text)
+        case facts.LimitsDiffer():
+            text = (
+                f"{fact.name} is {fact.ours} here and {fact.theirs} in pid {fact.pid} on {fact.host}:"
+                " the looser one rules until both run the same code"
+            )
+            return facts.Words(how, "limits_differ", text)
         case facts.ShapeFact():
             return _of_shape(fact)
         case Stopping():
-            rest = (
-                "what runs is handed back now"
-                if fact.at_once
-                else f"what runs has {human(fact.grace_ms)} to finish; a second signal ends that"
-            )
-            return facts.Words(how, "stopping", f"{fact.signal}: no more jobs are claimed, {rest}")
+            text = f"{fact.signal}: no more jobs are claimed, {_rest(fact)}"
+            return facts.Words(how, "stopping", text)
         case ChildStarted():
-            return facts.Words(
-                how, "child_started", f"process {fact.number} started: pid {fact.pid}"
-            )
+            text = f"process {fact.number} started: pid {fact.pid}"
+            return facts.Words(how, "child_started", text)
         case ChildEnded():
             return facts.Words(how, "child_ended", _ended(fact))
 
@@ -198,6 +207,8 @@ def _settled(fact: facts.JobSettled) -> str:  # noqa: PLR0911 - one sentence for
             return f"{_job(fact)} is left to other workers, again {_at(fact.retry_at)}{why}"
         case "snooze":
             return f"{_job(fact)} put off, again {_at(fact.retry_at)}"
+        case "failed" if _goes_on(fact):
+            return f"{_job(fact)} failed after {took}, its delivery decides what comes next{why}"
         case "failed":
             return f"{_job(fact)} failed for good after {took}{why}"
         case "released":
@@ -206,10 +217,28 @@ def _settled(fact: facts.JobSettled) -> str:  # noqa: PLR0911 - one sentence for
             return f"{_job(fact)} {fact.kind} after {took}{why}"
 
 
+def _goes_on(fact: facts.JobSettled) -> bool:
+    """Whether what failed is a part of another job, which may have it done again."""
+    return fact.kind == "failed" and isinstance(fact.exception, FailedPart)
+
+
 def _at(when: int | None) -> str:
     if when is None:
         return "later"
     return "at " + datetime.fromtimestamp(when / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _rest(fact: Stopping) -> str:
+    """What a worker that stops waits for, and how to wait no longer."""
+    if not fact.holding:
+        return "and none runs"
+    named = ", ".join(fact.holding[:NAMED])
+    more = f" and {len(fact.holding) - NAMED} more" if len(fact.holding) > NAMED else ""
+    if fact.at_once:
+        harder = f"; should it not end, `kill -9 {fact.pid}` loses nothing"
+        return f"what runs is handed back now: {named}{more}{harder}"
+    grace = human(fact.grace_ms)
+    return f"{named}{more} may take {grace} to finish; the same again hands back what runs at once"
 
 
 def _ended(fact: ChildEnded) -> str:

@@ -32,6 +32,7 @@ from duework.errors import (
     UsageError,
 )
 from duework.kernel.outcomes import LOST
+from duework.kernel.surroundings.leaving import leaves
 from duework.outside.extra import extra
 from duework.outside.guard import Guard
 from duework.outside.reply import Response, TooMany, read_body, throttle
@@ -119,6 +120,8 @@ class Client:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
+            # The thread that asks does not know for which send.
+            leaves()
             answer: Response = _wire().run_in_thread(self.request(method, url, **options))
             return answer
         raise UsageError("client.call would stop the event loop: await client.request(…) instead")
@@ -236,6 +239,7 @@ class _Sent:
     async def trace(self, event: str, _info: Mapping[str, Any]) -> None:
         if event.endswith("send_request_headers.started"):
             self._begun = True
+            leaves()
 
     def failed(self, asked: str, how: str) -> HttpError:
         if self._begun:

@@ -58,9 +58,7 @@ def _gauges(status: Status, needs: int) -> Iterator[str]:
     failed = [("jobs_failed", status.failed)]
     yield from _family("jobs_failed", "gauge", "Failed jobs that are kept, up to 100,000.", failed)
     alive = sum(worker.seen in {"alive", "elsewhere"} for worker in status.workers)
-    yield from _family(
-        "workers", "gauge", "Workers that hold jobs, or held some.", [("workers", alive)]
-    )
+    yield from _family("workers", "gauge", "Workers that run.", [("workers", alive)])
     yield from _family("needs", "gauge", "Things that need somebody.", [("needs", needs)])
 
 

@@ -20,6 +20,7 @@ from duework.kernel.engine import Engine, WorkerLimits
 from duework.kernel.facts import JobStarted, JobStuck, LeaseWasLost
 from duework.kernel.job import Claimed, Ending, Lease, places
 from duework.kernel.run import Host
+from duework.kernel.surroundings import lending
 from duework.kernel.surroundings.arounds import acall_within, call_within
 from duework.worker.isolation import parent as isolate
 from duework.worker.pools.coroutines import Coroutines
@@ -56,7 +57,8 @@ class Attempts:
         }
         self._used = dict.fromkeys(self._slots, 0)
         self._coroutines = Coroutines(self._call_async, self._finish)
-        self._threads = Threads("thread", _call, self._collect_soon)
+        self._threads = Threads("thread", self._call_in_thread, self._collect_soon)
+        self._lent = 0
         self._processes = Threads("process", self._call_isolated, self._collect_soon)
         self._loop: asyncio.AbstractEventLoop | None = None
         # The task that the worker itself is.
@@ -95,6 +97,10 @@ class Attempts:
         """Whether it holds nothing: no attempt runs, no ending waits to be settled."""
         return not (self.running or self.endings or self._blocked)
 
+    def holding(self) -> list[str]:
+        """What runs now, as task and job."""
+        return [f"{attempt.job.task} {job}" for job, attempt in self.running.items()]
+
     def free(self) -> dict[str, int]:
         """Free slots per pool; empty if there are none."""
         used = self._used
@@ -110,6 +116,11 @@ class Attempts:
         Before they start: a loop that is blocked learns of a claim when its leases may be over.
         """
         self.leases.update([(job.id, job.fence) for job in jobs])
+
+    def sign(self, job: int, sign: int) -> None:
+        """A send has begun, and nothing has left yet, or may have; from any thread."""
+        if (attempt := self.running.get(job)) is not None:
+            self.started_jobs.sign(attempt.place, job, sign)
 
     def current(self) -> str | None:
         """The task that the event loop is in at this moment, from any thread."""
@@ -164,6 +175,27 @@ class Attempts:
     def _call_async(self, attempt: RunningAttempt) -> Any:
         attempt.place = self.started_jobs.start(attempt.job.id)
         return _call(attempt)
+
+    def _call_in_thread(self, attempt: RunningAttempt) -> Any:
+        lending.begin(partial(self._lend_soon, attempt))
+        return _call(attempt)
+
+    def _lend_soon(self, attempt: RunningAttempt, yes: bool) -> None:  # noqa: FBT001 - as `Lend`
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._lend, attempt, yes)
+
+    def _lend(self, attempt: RunningAttempt, yes: bool) -> None:  # noqa: FBT001
+        """Give the slot of an attempt that waits to others, or take it back, also if there is none left."""
+        most = self._slots["async"] + self._slots["thread"]
+        if attempt.over or attempt.lent == yes or (yes and self._lent >= most):
+            return
+        change = 1 if yes else -1
+        attempt.lent = yes
+        self._lent += change
+        self._used[attempt.pool] -= change
+        if yes:
+            self._ring()
 
     def _call_isolated(self, attempt: RunningAttempt) -> Any:
         if attempt.run.now >= attempt.job.start_by:
@@ -238,6 +270,7 @@ class Attempts:
     def _drop(self, attempt: RunningAttempt) -> None:
         """It is over for us, whatever its code still does; its slot is free."""
         assert not attempt.over, "once"
+        self._lend(attempt, False)  # noqa: FBT003
         attempt.over = True
         if self.running.get(attempt.job.id) is attempt:
             del self.running[attempt.job.id]

@@ -28,6 +28,8 @@ class WorkerHost:
         self._ring = ring
         self._progress: dict[int, tuple[Any, ...]] = {}
         self._written_at = 0.0
+        # Notes, for those who survive this process, whether anything of a send has left.
+        self.note_sign: Callable[[int, int], None] | None = None
 
     def now(self) -> int:
         return self._engine.clock_watch.checked_now()
@@ -72,6 +74,10 @@ class WorkerHost:
         text = encode({"done": done, "total": total, "note": note[:NOTE_LIMIT]})
         self._progress[job.id] = (text, job.id, job.fence, self._worker)
         self._ring()
+
+    def sign(self, job: Claimed, sign: int) -> None:
+        if self.note_sign is not None:
+            self.note_sign(job.id, sign)
 
     def progress_due_in(self) -> float | None:
         """Seconds until what was said is to be written; None if nothing was."""

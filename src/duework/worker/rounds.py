@@ -6,15 +6,19 @@ Everything here runs inside a transaction and is repeatable; nothing here knows 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
 from duework.clock import FOREVER
+from duework.codec import decode, encode
 from duework.db.database import Tx
+from duework.errors import DatabaseError
 from duework.kernel.claim import Claim, ClaimRequest, admissible, claim, claim_made
 from duework.kernel.engine import Engine
 from duework.kernel.error_text import describe
+from duework.kernel.facts import LimitsDiffer
 from duework.kernel.job import Claimed, Ending, Lease
 from duework.kernel.lanes import JOBS, Lane
 from duework.kernel.machine import processes
@@ -23,7 +27,10 @@ from duework.kernel.machine.processes import Process
 from duework.kernel.paces.admission import AddressedReport, bring_back
 from duework.kernel.recover import Verdict, recover, release_all, to_cancel, uncharge_crash
 from duework.kernel.settle import settle
-from duework.worker.started import started
+from duework.worker.started import started, unsent
+
+# Of a worker on another host nothing else is known.
+_WORKING = {"alive", "elsewhere"}
 
 # (job, fence, reason) of what is to be cancelled while it runs.
 CancelOrder = tuple[int, int, str]
@@ -85,10 +92,40 @@ class Rounds:
         self._takeover_pause = takeover_pause
         # Called with what was claimed, after the commit and before a caller is answered.
         self.hold_leases = hold_leases
-        # Whether others can read in the database which process holds our leases.
+        # Whether others can read in the database which process holds our leases: from the first claim on.
         self.known = False
+        # Whether it is listed for people.
+        self._listed = False
         # The steps back of the clock after which paces were looked at; not even those before the start.
         self._brought_back = -1
+
+    async def announce(self) -> None:
+        """Be listed from the start on; if that cannot be written now, the first claim does."""
+        with suppress(DatabaseError):
+            await self._engine.writer.acall(self.announced, [None])
+
+    def announced(self, tx: Tx, items: list[None]) -> Sequence[None]:
+        """Write which process this is, and say where its limits are not those of another."""
+        ours = self._engine.registry.limits()
+        self._write_row(tx, ours)
+        tx.after_commit.append(self._now_listed)
+        for *row, limits in tx.query(JOBS.limits_of_others, {"id": self._process.id}):
+            theirs, process = decode(limits), Process(*row)
+            differ = [name for name in ours if theirs.get(name, ours[name]) != ours[name]]
+            if differ and processes.verdict(process, near=self._engine.near) in _WORKING:
+                emit = partial(self._differ, process, ours, theirs, differ)
+                tx.after_commit.append(emit)
+        return items
+
+    def _write_row(self, tx: Tx, limits: dict[str, str]) -> None:
+        tx.query(JOBS.worker_is, {**asdict(self._process), "limits": encode(limits)})
+
+    def _differ(
+        self, other: Process, ours: dict[str, str], theirs: dict[str, str], names: list[str]
+    ) -> None:
+        for each in names:
+            fact = LimitsDiffer(each, ours[each], theirs[each], other.pid, other.host)
+            self._engine.emit(fact)
 
     async def ask(self, round_: Round) -> RoundResult:
         """Have the writer take it."""
@@ -178,6 +215,7 @@ class Rounds:
             dead=round_.dead,
             take_over=take_over and (lease_end is None or lease_end <= now),
         )
+        self._forget_starts(tx, _unsent(recovered, signals.workers, near=engine.near))
         # Applied in the claim, which locks paces anyway: all of them at once, in one order.
         reports = self._reports(tx, settled)
         if self._behind() and self._bring_back(tx, round_.want, now):
@@ -202,6 +240,10 @@ class Rounds:
             engine.minutes.written_off(tx, [*recovered, *late], now)
         self._after_claim(tx, taken, now)
         return RoundResult(settled, taken, recovered, signals.cancels, signals.workers)
+
+    def _forget_starts(self, tx: Tx, jobs: list[int]) -> None:
+        for forget_starts in self._engine.registry.forget_starts.values() if jobs else ():
+            forget_starts(tx, jobs)
 
     def _behind(self) -> bool:
         """Whether a clock that was ahead, and was set back unseen, may have put off what paces admit."""
@@ -247,7 +289,7 @@ class Rounds:
         self._engine.minutes.claimed(tx, taken.jobs, now)
         tx.after_commit.append(partial(self.hold_leases, taken.jobs))
         if not self.known:
-            tx.query(JOBS.worker_is, asdict(self._process))
+            self._write_row(tx, self._engine.registry.limits())
             tx.after_commit.append(self._now_known)
 
     def _reports(self, tx: Tx, settled: Sequence[Ending | None]) -> list[AddressedReport]:
@@ -279,7 +321,7 @@ class Rounds:
         engine = self._engine
         for round_ in rounds:
             self._settle_and_claim_one(tx, round_)
-            if self.known:
+            if self.known or self._listed:
                 now, mine = engine.clock.now(), self._process.id
                 if release_all(tx, mine, now=now, lanes=engine.lanes, react=engine.react):
                     engine.ring_after(tx)
@@ -288,6 +330,9 @@ class Rounds:
 
     def _now_known(self) -> None:
         self.known = True
+
+    def _now_listed(self) -> None:
+        self._listed = True
 
 
 def refused(ending: Ending, error: Exception) -> Ending:
@@ -310,6 +355,16 @@ def _signals(tx: Tx, worker: int, *, leases: bool) -> Signals:
         else:
             lease_end = number
     return Signals(workers, cancels, lease_end)
+
+
+def _unsent(recovered: Sequence[Ending], workers: Sequence[Process], *, near: bool) -> list[int]:
+    """Of leases that were written off, those whose send had begun and of which nothing had left.
+
+    What a machine has noted is worth nothing after its end: only of a process that died alone.
+    """
+    died = {each.id for each in workers if processes.verdict(each, near=near) == "dead"}
+    known = {worker: unsent(worker) for worker in died & {each.worker for each in recovered}}
+    return sorted(each.id for each in recovered if each.id in known.get(each.worker, ()))
 
 
 def _verdicts(workers: Sequence[Process], me: int, dead: Sequence[int], *, near: bool) -> Verdict:

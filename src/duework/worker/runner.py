@@ -18,7 +18,16 @@ from duework.durations import human
 from duework.errors import Error, InvalidArguments, TaskNotFound
 from duework.kernel.error_text import decided, describe
 from duework.kernel.job import KEEP, Claimed, Effect, Ending, PaceReport
-from duework.kernel.outcomes import Cancel, Fail, Misfit, Outcome, Retry, Snooze, Throttled
+from duework.kernel.outcomes import (
+    Cancel,
+    Fail,
+    FailedPart,
+    Misfit,
+    Outcome,
+    Retry,
+    Snooze,
+    Throttled,
+)
 from duework.kernel.run import Host, Run
 from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.tasks import Definition, Registry
@@ -64,6 +73,8 @@ class RunningAttempt(msgspec.Struct, eq=False):
     # Kills the process that it has of its own.
     kill: Callable[[], None] | None = None
     over: bool = False
+    # Whether it waits for another job, and its slot is lent.
+    lent: bool = False
     # Its place among the started jobs.
     place: int = 0
 
@@ -163,7 +174,7 @@ class Runner:
                     effects=effects,
                     attempt=attempt,
                     report=_PERMANENT,
-                    exception=error,
+                    exception=outcome if isinstance(outcome, FailedPart) else error,
                 )
             case Cancel() | Misfit():
                 kind = "cancelled" if isinstance(outcome, Cancel) else "misfit"

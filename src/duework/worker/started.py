@@ -1,8 +1,9 @@
 """What a process has started and not finished, where a survivor can read it after `kill -9`.
 
 A small file in memory shared with the kernel of the system: one number per running attempt, written
-when it starts and cleared when it ends. It survives the process, not the machine, which is all that is
-asked of it: a crash is charged to the attempts that were running, and to no other that was claimed.
+when it starts and cleared when it ends, and negative while it is about to send and nothing has left. It
+survives the process, not the machine, which is all that is asked of it: a crash is charged to the attempts
+that were running, and to no other that was claimed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import errno
 import mmap
 import os
+import stat
 import struct
 import tempfile
 from pathlib import Path
@@ -24,8 +26,10 @@ def runtime_folder() -> Path:
     base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
     folder = Path(base) / f"duework-{os.getuid()}"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if folder.stat().st_uid != os.getuid() or folder.is_symlink():
-        raise OSError(f"{folder} belongs to another user")
+    # One look: between two of them another user could put a link in its place.
+    seen = folder.lstat()
+    if seen.st_uid != os.getuid() or not stat.S_ISDIR(seen.st_mode):
+        raise OSError(f"{folder} belongs to another user, or is no folder")
     return folder
 
 
@@ -80,6 +84,11 @@ class StartedJobs:
         self._numbers[place] = job
         return place
 
+    def sign(self, place: int, job: int, sign: int) -> None:
+        """Note of one that sends whether anything has left; from any thread, and late calls do nothing."""
+        if place and self._numbers is not None and abs(self._numbers[place]) == job:
+            self._numbers[place] = sign * job
+
     def finish(self, place: int) -> None:
         if place and self._numbers is not None:
             self._numbers[place] = 0
@@ -97,12 +106,21 @@ class StartedJobs:
 
 def started(worker: int) -> frozenset[int] | None:
     """What a dead worker of this host was running; None if that is not known."""
+    numbers = _read(worker)
+    return None if not numbers or numbers[0] else frozenset(map(abs, numbers)) - {0}
+
+
+def unsent(worker: int) -> frozenset[int]:
+    """What of that had begun a send of which nothing had left yet."""
+    return frozenset(-number for number in _read(worker)[1:] if number < 0)
+
+
+def _read(worker: int) -> list[int]:
     try:
         raw = _path(worker).read_bytes()
     except OSError:
-        return None
-    numbers = [number for (number,) in _NUMBER.iter_unpack(raw)]
-    return None if not numbers or numbers[0] else frozenset(numbers) - {0}
+        return []
+    return [number for (number,) in _NUMBER.iter_unpack(raw)]
 
 
 def forget(worker: int) -> None:

@@ -54,6 +54,7 @@ class Worker:
         self._wake = asyncio.Event()
         self._host = WorkerHost(engine, self.id, self.ring)
         self._attempts = Attempts(engine, self.settings, self.id, self._host)
+        self._host.note_sign, self.holding = self._attempts.sign, self._attempts.holding
         self._rounds = Rounds(
             engine, self._process, self._takeover_pause, self._attempts.hold_leases
         )
@@ -126,6 +127,7 @@ class Worker:
         keeper.start()
         sweeper = asyncio.create_task(self._attempts.sweep_forever(self._now_and_then))
         try:
+            await self._rounds.announce()
             await self._work()
         finally:
             self._resting.close()
@@ -403,7 +405,7 @@ class Worker:
             self.engine.emit(Resumed())
 
     def _watch_workers(self, workers: Sequence[Process]) -> None:
-        """Watch the processes that hold leases on this host."""
+        """Watch the workers on this host."""
         # Once the last of its leases was written off, what a dead one was running is not needed.
         for gone in self._written_off.difference(process.id for process in workers):
             self._written_off.discard(gone)

@@ -24,8 +24,9 @@ from duework.errors import LeaseLost, NotFound, UsageError
 from duework.kernel.error_text import describe, said, storable
 from duework.kernel.job import NewJob
 from duework.kernel.moves import still_held, wake
-from duework.kernel.outcomes import LOST, Fail, Outcome, Retry, Snooze, Throttled
-from duework.kernel.run import Run, buffer_of
+from duework.kernel.outcomes import LOST, FailedPart, Outcome, Retry, Snooze, Throttled
+from duework.kernel.run import Run, buffer_of, leaving_of
+from duework.kernel.surroundings.leaving import Leaving
 from duework.kernel.tasks import leads_with
 from duework.shapes.deliveries.send import Send, SendWrites, written
 from duework.shapes.shape import doing, waited_for
@@ -186,6 +187,7 @@ class SendStart:
     place: Place
     fence: int
     resend: bool
+    leaving: Leaving
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +227,9 @@ class Senders:
                 answers.append(SendAnswer(refused="unsure"))
             else:
                 tx.query(DELIVERIES.start_send, {**where, "now": now})
+                if state == "failed" or send_started is None:
+                    # Before the commit: whoever finds this start can read that nothing has left.
+                    start.leaving.stays()
                 answers.append(SendAnswer(key, sends + 1))
         return answers
 
@@ -236,10 +241,12 @@ class Senders:
             return _refused(run, start.place, answer.refused)
         begun = Begun(run, start.place)
         try:
-            gave = self._call(name, self._to(begun, answer), args, kwargs)
-            return begun.ended(await gave if inspect.isawaitable(gave) else gave)
+            with start.leaving.sending():
+                gave = self._call(name, self._to(begun, answer), args, kwargs)
+                gave = await gave if inspect.isawaitable(gave) else gave
+            return begun.ended(gave)
         except Exception as error:  # noqa: BLE001 - whatever a sender raises is its outcome
-            return begun.raised(error, self.channels[name].lost)
+            return begun.raised(error, self._lost(start, error))
 
     def send(self, run: Run, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The same by a `def`, in a thread."""
@@ -249,9 +256,15 @@ class Senders:
             return _refused(run, start.place, answer.refused)
         begun = Begun(run, start.place)
         try:
-            return begun.ended(waited_for(self._call(name, self._to(begun, answer), args, kwargs)))
+            with start.leaving.sending():
+                gave = waited_for(self._call(name, self._to(begun, answer), args, kwargs))
+            return begun.ended(gave)
         except Exception as error:  # noqa: BLE001 - whatever a sender raises is its outcome
-            return begun.raised(error, self.channels[name].lost)
+            return begun.raised(error, self._lost(start, error))
+
+    def _lost(self, start: SendStart, error: Exception) -> tuple[type[BaseException], ...]:
+        """The errors after which it may have arrived; where nothing has left, nothing can be lost."""
+        return () if start.leaving.harmless(error) else self.channels[start.place.channel].lost
 
     def _call(self, name: str, to: Send, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The channel's function, or what a test has put in its place: both are called alike."""
@@ -275,7 +288,8 @@ class Senders:
 
     def _wanted(self, run: Run, name: str) -> SendStart:
         place = Place(delivery_of(run.job.owner), name, run.job.id)
-        return SendStart(place, run.job.fence, self.channels[name].resends)
+        leaving = leaving_of(run)
+        return SendStart(place, run.job.fence, self.channels[name].resends, leaving)
 
     def settled(self, tx: Tx, name: str, job: LockedJob, ending: Ending) -> None:
         """A job that sends has ended: if it left no outcome, judge by its start; wake the delivery."""
@@ -316,6 +330,11 @@ class Senders:
         resends = known is not None and known.resends
         # It was sent again with its key as often as it may be: another round would change nothing.
         place.note(tx, "failed" if resends else "unsure", text, now, given_up=resends)
+
+
+def forget_starts(tx: Tx, jobs: list[int]) -> None:
+    """Their workers died before anything had left: what they began was not sent."""
+    tx.query(DELIVERIES.forget_starts, {"ids": jobs})
 
 
 def delivery_of(owner: str | None) -> int:
@@ -361,7 +380,10 @@ class Begun:
         else:
             now = self.run.now
             buffer_of(self.run).add(lambda tx: place.note(tx, "failed", text, now))
-        return Fail(text)
+        failed = FailedPart(text.partition("\n")[0])
+        # For the log and for hooks, which show where it was raised.
+        failed.__cause__ = error.__cause__ if said_so else error
+        return failed
 
     def _note(self, state: str, error: str | None, *, given_up: bool = False) -> None:
         """With what the sender itself wants to be written."""

@@ -56,6 +56,14 @@ update duework_delivery
 set send_started = null
 where job = :job and channel = :channel and child = :child and state = 'sending'
 
+-- name: forget_starts
+-- The same of sends whose worker died before anything had left.
+update duework_delivery
+set send_started = null
+where job in (select cast(substr(owner, 10) as bigint) from duework_job
+              where id in (select value from json_each(:ids)) and owner like 'delivery:%')
+  and child in (select value from json_each(:ids)) and state = 'sending'
+
 -- name: outcome
 update duework_delivery
 set state = :state, error = :error, given_up = :given_up, settled = :now

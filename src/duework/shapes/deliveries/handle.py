@@ -34,6 +34,7 @@ from duework.shapes.deliveries.channels import (
     Sending,
     advances,
     classify,
+    forget_starts,
     sending,
     to_resend,
 )
@@ -100,6 +101,7 @@ class DeliveryShape(Hooks):
 
     def bind(self, wiring: Wiring) -> None:
         self._wiring = wiring
+        wiring.registry.forget_starts[KIND] = forget_starts
 
     def add(self, channel: str, task: Definition) -> None:
         """The task whose jobs send a channel."""

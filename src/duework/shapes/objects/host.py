@@ -390,7 +390,10 @@ class ObjectHost:
         return True
 
 
-_TAKEN = "the lease of this async method has ended and another call may run; nothing was written"
+_TAKEN = (
+    "the lease of this async method has ended, or its object was deleted, and another call may run;"
+    " nothing was written"
+)
 
 
 def _base(work: Work) -> Loaded:

@@ -9,6 +9,7 @@ from typing import Any
 
 from duework.errors import UsageError
 from duework.kernel.tasks import Definition, check_name
+from duework.shapes.objects.arguments import MethodArguments
 
 # What a class may define anew of what every object has.
 _THEIRS = frozenset({"open", "alarm"})
@@ -24,6 +25,7 @@ class Kind:
     methods: dict[str, Callable[..., Any]] = field(default_factory=dict)
     asynchronous: frozenset[str] = frozenset()
     alarm: Definition | None = None
+    arguments: dict[str, MethodArguments] = field(default_factory=dict)
 
     def make(self, key: str, side: Any) -> Any:
         """An instance whose verbs go to `side`."""
@@ -66,4 +68,5 @@ def kind_of(base: type, of: type, name: str, reserved: frozenset[str]) -> Kind:
     if not inspect.iscoroutinefunction(inspect.getattr_static(of, "alarm")):
         raise UsageError(f"{name}.alarm is async: write `async def alarm(self)`")
     asynchronous = frozenset(n for n, f in methods.items() if inspect.iscoroutinefunction(f))
-    return Kind(name, of, methods, asynchronous)
+    arguments = {each: MethodArguments(f"{name}.{each}", made) for each, made in methods.items()}
+    return Kind(name, of, methods, asynchronous, arguments=arguments)

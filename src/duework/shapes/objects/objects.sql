@@ -85,6 +85,11 @@ delete from duework_object_lease
 where kind = :kind and key = :key and holder = :holder
 returning wanted
 
+-- name: end_lease
+-- The object was deleted, and not by the one that holds it.
+delete from duework_object_lease
+where kind = :kind and key = :key and holder <> :holder
+
 -- name: lease_holder
 select holder from duework_object_lease where kind = :kind and key = :key
 /*+ for update */

@@ -47,8 +47,7 @@ class Call(Generic[R]):
         self._kind = kind
         self._key = key
         self._name = name
-        self._args = args
-        self._kwargs = kwargs
+        self._args, self._kwargs = kind.arguments[name].checked(args, kwargs)
         self._holder = holder
         self._started = False
 

@@ -146,6 +146,9 @@ def _admitted(
     for place, change in enumerate(changes):
         if change.holder is not None and not _holds(tx, change):
             answers[place] = LEASE_LOST
+        elif change.delete and change.holder is None:
+            # It will be ended: leases are locked before objects.
+            tx.query(OBJECTS.lease_holder, {"kind": change.kind, "key": change.key})
     known = sorted({each for each in ids if each})
     stored = dict(tx.query(OBJECTS.lock_versions, {"ids": known})) if known else {}
     fresh: list[int] = []
@@ -209,6 +212,11 @@ def _write(tx: Tx, won: list[tuple[int, ObjectChange]], now: int) -> None:
         tx.bulk(OBJECTS.cut_pages, [*gone, *short])
     if gone:
         tx.bulk(OBJECTS.remove, [(i,) for i, _ in gone])
+    for _, change in in_order:
+        if change.delete:
+            # An async method that runs may go on, and what it writes must not make the object anew.
+            where = {"kind": change.kind, "key": change.key, "holder": change.holder or 0}
+            tx.query(OBJECTS.end_lease, where)
 
 
 def _set_alarms(

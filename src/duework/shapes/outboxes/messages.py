@@ -305,6 +305,11 @@ def seen(tx: Tx, ids: list[int]) -> list[OutboxMessage]:
     return [OutboxMessage(*row) for row in tx.query(OUTBOXES.seen, {"ids": ids})]
 
 
+def forget_starts(tx: Tx, jobs: list[int]) -> None:
+    """Their workers died before anything had left: what they began was not submitted."""
+    tx.query(OUTBOXES.forget_starts, {"ids": jobs})
+
+
 def locked(tx: Tx, ids: list[int]) -> list[OutboxMessage]:
     """Whole rows, under lock where the database has such locks; all of them or `NotFound`."""
     found = [OutboxMessage(*row) for row in tx.query(OUTBOXES.messages, {"ids": sorted(set(ids))})]

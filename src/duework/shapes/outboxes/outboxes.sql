@@ -67,6 +67,14 @@ update duework_outbox
 set unsure_since = case when :sure = 1 then null else unsure_since end, error = :error
 where id = :id and job = :job and state = 'queued'
 
+-- name: forget_starts
+-- The same of submits whose worker died before anything had left.
+update duework_outbox
+set unsure_since = null
+where id in (select cast(substr(owner, 8) as bigint) from duework_job
+             where id in (select value from json_each(:ids)) and owner like 'outbox:%')
+  and job in (select value from json_each(:ids)) and state = 'queued'
+
 -- name: accepted
 update duework_outbox
 set state = 'sending', handle = :handle, job = :poll, accepted = :now, unsure_since = null,

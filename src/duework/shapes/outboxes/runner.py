@@ -14,7 +14,8 @@ from duework.errors import InvalidArguments, LeaseLost, UsageError
 from duework.kernel.error_text import describe, said, storable
 from duework.kernel.moves import delay_lanes, still_held
 from duework.kernel.outcomes import Cancel, Fail, Misfit, Outcome, Retry, Snooze, Throttled
-from duework.kernel.run import Run, buffer_of
+from duework.kernel.run import Run, buffer_of, leaving_of
+from duework.kernel.surroundings.leaving import Leaving
 from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
 from duework.shapes.outboxes.messages import (
     HOUR,
@@ -47,6 +48,7 @@ class SubmitStart:
     message: int
     job: int
     fence: int
+    leaving: Leaving
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,11 @@ class Go:
 
     row: OutboxMessage
     sure: bool
+    leaving: Leaving
+
+
+def _wanted(run: Run, message: int) -> SubmitStart:
+    return SubmitStart(message, run.job.id, run.job.fence, leaving_of(run))
 
 
 class OutboxRunner:
@@ -89,15 +96,16 @@ class OutboxRunner:
         if inspect.iscoroutinefunction(self._outbox.submit):
 
             async def asubmit(run: Run, message: int) -> Any:
-                [go] = await self._engine().writer.acall(
-                    self.start, [SubmitStart(message, run.job.id, run.job.fence)], patience=None
-                )
+                start = _wanted(run, message)
+                [go] = await self._engine().writer.acall(self.start, [start], patience=None)
                 if isinstance(go, str):
                     return self._refused(run, message, go)
                 try:
-                    answer = self._other_side.submit(self._body(go.row), go.row.sent_key)
-                    if inspect.isawaitable(answer):
-                        answer = await answer
+                    body = self._body(go.row)
+                    with go.leaving.sending():
+                        answer = self._other_side.submit(body, go.row.sent_key)
+                        if inspect.isawaitable(answer):
+                            answer = await answer
                 except Exception as error:  # noqa: BLE001 - whatever it raises is the outcome
                     return self._not_submitted(run, go, error)
                 return self._submitted(run, go.row, answer)
@@ -105,13 +113,14 @@ class OutboxRunner:
             return asubmit
 
         def submit(run: Run, message: int) -> Any:
-            [go] = self._engine().writer.call(
-                self.start, [SubmitStart(message, run.job.id, run.job.fence)], patience=None
-            )
+            start = _wanted(run, message)
+            [go] = self._engine().writer.call(self.start, [start], patience=None)
             if isinstance(go, str):
                 return self._refused(run, message, go)
             try:
-                answer = waited_for(self._other_side.submit(self._body(go.row), go.row.sent_key))
+                body = self._body(go.row)
+                with go.leaving.sending():
+                    answer = waited_for(self._other_side.submit(body, go.row.sent_key))
             except Exception as error:  # noqa: BLE001 - whatever it raises is the outcome
                 return self._not_submitted(run, go, error)
             return self._submitted(run, go.row, answer)
@@ -133,7 +142,11 @@ class OutboxRunner:
                 answers.append("unsure")
             else:
                 tx.query(OUTBOXES.start_submit, {"id": row.id, "now": now})
-                answers.append(Go(row, sure=row.unsure_since is None))
+                sure = row.unsure_since is None
+                if sure:
+                    # Before the commit: whoever finds this start can read that nothing has left.
+                    start.leaving.stays()
+                answers.append(Go(row, sure, start.leaving))
         return answers
 
     def _remembered(self, since: int, now: int) -> bool:
@@ -184,7 +197,8 @@ class OutboxRunner:
     def _not_submitted(self, run: Run, go: Go, error: Exception) -> Any:
         """What an error says: it was not taken, it never will be, or nobody can tell."""
         outbox, row = self._outbox, go.row
-        if isinstance(error, outbox.lost):
+        # Where nothing has left, nothing can be lost.
+        if isinstance(error, outbox.lost) and not go.leaving.harmless(error):
             if self._memory_ms is not None:
                 raise error
             self._ends(

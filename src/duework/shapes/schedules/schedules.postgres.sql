@@ -1,5 +1,30 @@
 -- Where PostgreSQL needs another text than schedules.sql, and why.
 
+-- name: create
+-- Differs: many rows in one round trip are arrays.
+insert into duework_schedule (
+       key, task, queue, priority, payload, kind, rule, start, tz, missed, missed_limit,
+       overlap, idle, state, slot, due, job, last_slot, last_at, last_job, last_outcome, fires,
+       idles, skips, declared, decorated, edited, owner, why, error, created, ends, count,
+       counted)
+select e.key, e.task, e.queue, e.priority, e.payload, e.kind, e.rule, e.start, e.tz, e.missed,
+       e.missed_limit, e.overlap, e.idle, e.state, e.slot, e.due, e.job, e.last_slot, e.last_at,
+       e.last_job, e.last_outcome, e.fires, e.idles, e.skips, e.declared, e.decorated, e.edited,
+       e.owner, e.why, e.error, e.created, e.ends, e.count, e.counted
+from unnest(:key::text[], :task::text[], :queue::text[], :priority::bigint[], :payload::text[],
+            :kind::text[], :rule::text[], :start::bigint[], :tz::text[], :missed::text[],
+            :missed_limit::bigint[], :overlap::text[], :idle::bigint[], :state::text[],
+            :slot::bigint[], :due::bigint[], :job::bigint[], :last_slot::bigint[],
+            :last_at::bigint[], :last_job::bigint[], :last_outcome::text[], :fires::bigint[],
+            :idles::bigint[], :skips::bigint[], :declared::text[], :decorated::bigint[],
+            :edited::bigint[], :owner::text[], :why::text[], :error::text[], :created::bigint[],
+            :ends::bigint[], :count::bigint[], :counted::bigint[])
+     as e (key, task, queue, priority, payload, kind, rule, start, tz, missed, missed_limit,
+           overlap, idle, state, slot, due, job, last_slot, last_at, last_job, last_outcome,
+           fires, idles, skips, declared, decorated, edited, owner, why, error, created, ends,
+           count, counted)
+on conflict (key) do nothing
+
 -- name: turned
 -- Differs: many rows in one round trip are arrays.
 update duework_schedule s

@@ -31,7 +31,7 @@ order by key
 limit :wanted
 
 -- name: create
--- Nothing is returned if another transaction was first.
+-- Does nothing where another transaction was first.
 insert into duework_schedule (
        key, task, queue, priority, payload, kind, rule, start, tz, missed, missed_limit, overlap,
        idle, state, slot, due, job, last_slot, last_at, last_job, last_outcome, fires, idles,
@@ -42,7 +42,6 @@ values (:key, :task, :queue, :priority, :payload, :kind, :rule, :start, :tz, :mi
         :last_outcome, :fires, :idles, :skips, :declared, :decorated, :edited, :owner, :why,
         :error, :created, :ends, :count, :counted)
 on conflict (key) do nothing
-returning key
 
 -- name: save
 update duework_schedule

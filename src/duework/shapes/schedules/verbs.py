@@ -79,10 +79,11 @@ class ScheduleVerbs:
             if row.slot is None and (there is None or not _unchanged(there, row)):
                 raise UsageError(f"the schedule {row.key!r} has no slot to come: {row.when}")
         self._enqueue(tx, [row for row in new if row.due is not None])
+        made = self._create(tx, sorted(new, key=lambda row: row.key))
         answers: dict[str, Row] = {}
         for row in sorted(wanted, key=lambda row: row.key):
             there = found.get(row.key)
-            if there is None and tx.query(SCHEDULES.create, _values(row, SCHEDULES.create.names)):
+            if there is None and made.get(row.key) is row:
                 answers[row.key] = row
                 continue
             if there is None:
@@ -91,6 +92,15 @@ class ScheduleVerbs:
                 there = self._locked(tx, [row.key])[row.key]
             answers[row.key] = self._put_again(tx, there, row, default=default)
         return [answers[row.key] for row in wanted]
+
+    def _create(self, tx: Tx, rows: Sequence[Row]) -> dict[str, Row]:
+        """Write rows that were not there, in one statement; those of which no other was first."""
+        names = SCHEDULES.create.names
+        count = tx.bulk(SCHEDULES.create, [tuple(_values(row, names).values()) for row in rows])
+        if count == len(rows):
+            return {row.key: row for row in rows}
+        there = self.find(tx, [row.key for row in rows])
+        return {row.key: row for row in rows if row.job and row.job == there[row.key].job}
 
     def _put_again(self, tx: Tx, there: Row, given: Row, *, default: bool) -> Row:
         if there.declared == given.declared and (default or there.state != "deleted"):

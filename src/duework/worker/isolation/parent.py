@@ -317,6 +317,9 @@ class _Pipe:
     def effect_of(self, jobs: Sequence[NewJob]) -> Effect:
         return _Jobs(list(jobs))
 
+    def sign(self, job: Claimed, sign: int) -> None:
+        """Shapes send in the worker's own process."""
+
     def effect_as(self, name: str, item: Any) -> Effect:
         return _Item(name, item)
 
