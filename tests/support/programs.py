@@ -600,6 +600,19 @@ if options.get("events"):
         await heard(run, "third", events)
 
 
+# --- a sweep with one row that kills its process
+
+if options.get("sweep"):
+
+    @app.sweep("select id from track where done is null order by id", parallel=4, every="200ms")
+    async def clean(run: Run, id: int) -> None:  # noqa: A002 - the column
+        note(run, f"row-{id}")
+        if id == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        run.write("update track set done = coalesce(done, 0) + 1 where id = :id", id=id)
+        await asyncio.sleep(0.01)
+
+
 async def main() -> int:
     app.on_fact(tell)
     counted = count_statements() if options.get("count") else None

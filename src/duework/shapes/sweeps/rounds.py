@@ -19,6 +19,7 @@ from duework.kernel.paces.admission import AddressedReport
 from duework.kernel.paces.portions import look, take_now
 from duework.kernel.run import Run, branch_of, buffer_of, effects_of
 from duework.kernel.tasks import leads_with
+from duework.shapes.shape import doing
 from duework.shapes.sweeps import verbs
 from duework.shapes.sweeps.verbs import SWEEPS, Ended, Group, Item, SweepRow
 
@@ -33,6 +34,8 @@ MOST = 100
 BESIDE = 1000
 # It looks at least so often, also while its paces admit nothing: somebody may have changed them.
 LONGEST_MS = 300_000
+# What a sweep is at, in its row.
+ROUND, ALONE = "round", "="
 REPORTED = {"completed", "failed", "permanent", "throttled"}
 
 
@@ -92,11 +95,13 @@ class Rounds:
         if items and self.gates and most:
             [most] = await engine.writer.acall(self._take, [len(items)], patience=None)
         chosen = items[:most]
-        alone = bool(run.job.crashes)
-        if alone and row.current is not None:
-            chosen = await self._blame(run, row.current, chosen)
-        if chosen:
-            await self._groups(run, chosen, alone=alone)
+        if row.current is not None and row.current != ROUND:
+            chosen = await self._blame(run, row.current.removeprefix(ALONE), chosen)
+        if chosen or row.current is not None:
+            await self._begin(run, ROUND)
+            # The last round was not completed: one of its items may be why.
+            await self._groups(run, chosen, alone=row.current is not None)
+            buffer_of(run).add(doing(SWEEPS.ends, {"name": self.name, "job": run.job.id}))
         wait = await asyncio.to_thread(self._wait, len(items), idle_ms)
         return Snooze(wait / 1000)
 
@@ -144,7 +149,7 @@ class Rounds:
                 return
             group = chosen[place : place + size]
             if alone:
-                await self._engine().writer.acall(self._begin, [_key(group[0][0])], patience=None)
+                await self._begin(run, f"{ALONE}{_key(group[0][0])}")
             ended = await asyncio.gather(*(self._one(run, each) for each in group))
             ended = await self._commit(run, list(ended), first=place == 0)
             if any(each.word == "throttled" for each in ended) or not await self._goes_on(run):
@@ -158,10 +163,14 @@ class Rounds:
 
         return await asyncio.to_thread(look)
 
-    def _begin(self, tx: Tx, keys: list[str]) -> Sequence[None]:
-        for key in keys:
-            tx.query(SWEEPS.begins, {"name": self.name, "current": key})
-        return [None for _ in keys]
+    async def _begin(self, run: Run, what: str) -> None:
+        def verb(tx: Tx, items: list[dict[str, Any]]) -> Sequence[None]:
+            for values in items:
+                tx.query(SWEEPS.begins, values)
+            return [None for _ in items]
+
+        values = {"name": self.name, "job": run.job.id, "current": what}
+        await self._engine().writer.acall(verb, [values], patience=None)
 
     async def _blame(self, run: Run, current: str, chosen: list[Any]) -> list[Any]:
         """It ran alone when the process died: put off, and the others go on."""

@@ -27,12 +27,15 @@ limit :wanted
 update duework_sweep set state = :state, job = :job where name = :name
 
 -- name: begins
--- Committed before an item that runs alone: if the process dies of it, this is what it was.
-update duework_sweep set current = :current where name = :name
+-- Committed before a round, and before an item that runs alone: if the process dies, this is what it was at.
+update duework_sweep set current = :current where name = :name and job = :job
+
+-- name: ends
+update duework_sweep set current = null where name = :name and job = :job
 
 -- name: counted
 update duework_sweep
-set rounds = rounds + :rounds, done = done + :done, failed = failed + :failed, last_at = :now, current = null
+set rounds = rounds + :rounds, done = done + :done, failed = failed + :failed, last_at = :now, current = 'round'
 where name = :name
 
 -- name: forget

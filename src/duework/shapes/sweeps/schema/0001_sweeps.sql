@@ -1,4 +1,4 @@
--- One row for each sweep; `job` is its sweeper, and `current` the item that runs alone after a crash.
+-- One row for each sweep; `job` is its sweeper, and `current` what it is at: `round`, or `=` and an item that runs alone.
 create table duework_sweep (
     name text primary key,
     state text not null,
