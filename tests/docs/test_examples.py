@@ -30,6 +30,7 @@ SHOWN = {
     "schedules": "report for Sun 29 Mar 02:00 BST",
     "seats": "seats: {'12B': 'ada'}",
     "serial": "['cid:1', 'cid:2', 'cid:3', 'cid:4', 'cid:5']",
+    "sweeps": "19 done, 1 put off",
     "starlette_app": "cat.thumb.png",
     "testing_example": "never lost, never twice",
     "transactional": "[(7, 12, 12)]",
