@@ -158,8 +158,7 @@ class Bulks:
         engine, job, keep = self._engine(), run.job.id, self.definition.keep_ms
 
         def end(tx: Tx) -> None:
-            now = engine.clock.now()
-            complete(tx, done, now=now, lanes=engine.lanes, react=engine.react, keep=keep)
+            complete(tx, done, engine.around(), keep=keep)
             verbs.run_alone(tx, name, alone, engine)
             verbs.run_next(tx, name, engine, ended=job)
             if alone:

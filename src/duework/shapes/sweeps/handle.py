@@ -15,8 +15,8 @@ from duework.kernel.paces import admission, portions
 from duework.kernel.tasks import check_count, gates
 from duework.shapes.shape import CHUNK, Hooks, Shape, in_chunks
 from duework.shapes.sweeps import SHAPE, verbs
-from duework.shapes.sweeps.rounds import Rounds
-from duework.shapes.sweeps.verbs import OWNER, SWEEPS, Item, SweepRow
+from duework.shapes.sweeps.rounds import SweepRounds
+from duework.shapes.sweeps.verbs import OWNER, SWEEPS, SweepItem, SweepRow
 
 if TYPE_CHECKING:
     from duework.db.database import Tx
@@ -65,7 +65,7 @@ class Sweep(Hooks):
 
     shape: ClassVar[Shape] = SHAPE
 
-    def __init__(self, rounds: Rounds, function: Callable[..., Any], *, starts: bool) -> None:
+    def __init__(self, rounds: SweepRounds, function: Callable[..., Any], *, starts: bool) -> None:
         self._wiring: Wiring | None = None
         self.rounds = rounds
         self.starts = starts
@@ -130,7 +130,7 @@ class Sweep(Hooks):
         """How it goes."""
         return self._verbs.get(self.name)
 
-    def failing(self, limit: int = 50) -> list[Item]:
+    def failing(self, limit: int = 50) -> list[SweepItem]:
         """Items that are left alone for now, the next ones first."""
         return self._verbs.failing(self.name, limit)
 
@@ -195,7 +195,7 @@ class SweepVerbs(Verbs):
         seen = (None, None) if job is None else (job.due, job.error)
         return SweepStatus(row.name, row.state, *counts, seen[0], row.job, seen[1], shown)
 
-    def failing(self, name: str, limit: int = 50) -> list[Item]:
+    def failing(self, name: str, limit: int = 50) -> list[SweepItem]:
         """Items of a sweep that are left alone for now, the next ones first."""
         with self.engine.database.reading() as tx:
             return list(verbs.failing(tx, name, now=self.now(), limit=min(limit, PAGE)))
@@ -266,7 +266,7 @@ def declare_sweep(  # noqa: PLR0913 - each is an option of its own
         )
 
     def decorate(function: Callable[..., Any]) -> Sweep:
-        rounds = Rounds(function, query, lambda: made.engine)
+        rounds = SweepRounds(function, query, lambda: made.engine)
         made = Sweep(rounds, function, starts=start)
         rounds.parallel, rounds.every_ms = parallel, milliseconds(every)
         rounds.timeout_s = milliseconds(timeout) / 1000

@@ -21,7 +21,7 @@ from duework.kernel.run import Run, branch_of, buffer_of, effects_of
 from duework.kernel.tasks import leads_with
 from duework.shapes.shape import doing
 from duework.shapes.sweeps import verbs
-from duework.shapes.sweeps.verbs import SWEEPS, Ended, Group, Item, SweepRow
+from duework.shapes.sweeps.verbs import SWEEPS, EndedItem, SweepGroup, SweepItem, SweepRow
 
 if TYPE_CHECKING:
     from duework.db.database import Tx
@@ -53,7 +53,7 @@ def wrapped(query: str, column: str) -> str:
     )
 
 
-class Rounds:
+class SweepRounds:
     """How one sweep finds and does its work."""
 
     def __init__(
@@ -124,7 +124,9 @@ class Rounds:
         beside = int(tx.query(SWEEPS.count_failing, bound)[0][0])
         rows = [_listed(row) for row in self._source(tx.read, most + beside, run.random)]
         keys = [_key(row[0]) for row in rows]
-        known = [Item(*row) for row in tx.query(SWEEPS.items, {"sweep": self.name, "keys": keys})]
+        known = [
+            SweepItem(*row) for row in tx.query(SWEEPS.items, {"sweep": self.name, "keys": keys})
+        ]
         away = {item.key for item in known if item.next_try > run.now}
         return [row for row, key in zip(rows, keys, strict=True) if key not in away][:most]
 
@@ -175,11 +177,11 @@ class Rounds:
     async def _blame(self, run: Run, current: str, chosen: list[Any]) -> list[Any]:
         """It ran alone when the process died: put off, and the others go on."""
         await self._commit(
-            run, [Ended(current, "failed", error="its process died of it")], first=False
+            run, [EndedItem(current, "failed", error="its process died of it")], first=False
         )
         return [each for each in chosen if _key(each[0]) != current]
 
-    async def _one(self, run: Run, row: Any) -> Ended:
+    async def _one(self, run: Run, row: Any) -> EndedItem:
         key = _key(row[0])
         own = branch_of(run, f"{self.name}:{key}")
         values = dict(zip(self.columns, row, strict=False))
@@ -190,7 +192,7 @@ class Rounds:
             buffer_of(own).closed = True
         if isinstance(answer, (Outcome, Exception)):
             return _ended(key, answer)
-        return Ended(key, effects=effects_of(own))
+        return EndedItem(key, effects=effects_of(own))
 
     async def _called(self, own: Run, values: dict[str, Any]) -> Any:
         given = (own,) if self._takes_run else ()
@@ -198,9 +200,9 @@ class Rounds:
             return await self._function(*given, **values)
         return await asyncio.to_thread(functools.partial(self._function, *given, **values))
 
-    async def _commit(self, run: Run, ended: list[Ended], *, first: bool) -> list[Ended]:
+    async def _commit(self, run: Run, ended: list[EndedItem], *, first: bool) -> list[EndedItem]:
         engine = self._engine()
-        group = Group(self.name, run.job.id, run.job.fence, ended, self.delay, first)
+        group = SweepGroup(self.name, run.job.id, run.job.fence, ended, self.delay, first)
         [written] = await engine.writer.acall(self._write, [group], patience=None)
         reports = [
             AddressedReport(gate.name, gate.pace, each.word, each.wait_ms or 0)
@@ -212,7 +214,7 @@ class Rounds:
             await engine.writer.acall(engine.apply_reports, reports, patience=None)
         return written
 
-    def _write(self, tx: Tx, groups: list[Group]) -> Sequence[list[Ended]]:
+    def _write(self, tx: Tx, groups: list[SweepGroup]) -> Sequence[list[EndedItem]]:
         return [verbs.commit(tx, group, self._engine()) for group in groups]
 
 
@@ -228,17 +230,17 @@ def _key(value: Any) -> str:
     return str(value)
 
 
-def _ended(key: str, answer: BaseException) -> Ended:
+def _ended(key: str, answer: BaseException) -> EndedItem:
     """What an error or an outcome makes of an item."""
     text = said(answer) if isinstance(answer, Outcome) else describe(answer)
     match answer:
         case Snooze():
-            return Ended(key, "snoozed", error=text, wait_ms=answer.after_ms)
+            return EndedItem(key, "snoozed", error=text, wait_ms=answer.after_ms)
         case Throttled():
-            return Ended(key, "throttled", error=text, wait_ms=answer.after_ms)
+            return EndedItem(key, "throttled", error=text, wait_ms=answer.after_ms)
         case Fail() | Cancel():
-            return Ended(key, "permanent", error=text)
+            return EndedItem(key, "permanent", error=text)
         case Retry(after_ms=after):
-            return Ended(key, "failed", error=text, wait_ms=after)
+            return EndedItem(key, "failed", error=text, wait_ms=after)
         case _:
-            return Ended(key, "failed", error=text)
+            return EndedItem(key, "failed", error=text)

@@ -56,7 +56,7 @@ class SweepRow(msgspec.Struct, frozen=True):
     created: int
 
 
-class Item(msgspec.Struct, frozen=True):
+class SweepItem(msgspec.Struct, frozen=True):
     """An item that went wrong, and when it is tried again."""
 
     key: str
@@ -71,7 +71,7 @@ class Item(msgspec.Struct, frozen=True):
         return self.next_try >= FOREVER
 
 
-class Ended(msgspec.Struct):
+class EndedItem(msgspec.Struct):
     """What came of one item: its effects, or when it is tried again."""
 
     key: str
@@ -82,13 +82,13 @@ class Ended(msgspec.Struct):
     wait_ms: int | None = None
 
 
-class Group(msgspec.Struct):
+class SweepGroup(msgspec.Struct):
     """Items that are committed together, under the fence of the job that sweeps."""
 
     sweep: str
     job: int
     fence: int
-    ended: list[Ended]
+    ended: list[EndedItem]
     # Milliseconds until the n-th failure is tried again; None if it is given up.
     delay: Callable[[int], int | None]
     # Whether it is the first of its round.
@@ -169,7 +169,7 @@ def reset(tx: Tx, name: str) -> None:
 # --- a group
 
 
-def commit(tx: Tx, group: Group, engine: Engine) -> list[Ended]:
+def commit(tx: Tx, group: SweepGroup, engine: Engine) -> list[EndedItem]:
     """Write what a group has done, each item in a part of its own; how each ended.
 
     `LeaseLost` if another sweeper has taken over, and nothing is written.
@@ -190,7 +190,7 @@ def commit(tx: Tx, group: Group, engine: Engine) -> list[Ended]:
     return ended
 
 
-def _applied(tx: Tx, item: Ended) -> Ended:
+def _applied(tx: Tx, item: EndedItem) -> EndedItem:
     if item.word != "completed" or not item.effects:
         return item
     try:
@@ -201,11 +201,11 @@ def _applied(tx: Tx, item: Ended) -> Ended:
         raise
     except THEIRS as error:
         # What it wrote is undone, and the others of its group are not.
-        return Ended(item.key, "failed", error=describe(error))
+        return EndedItem(item.key, "failed", error=describe(error))
     return item
 
 
-def _put_off(tx: Tx, group: Group, item: Ended, failures: int, engine: Engine) -> None:
+def _put_off(tx: Tx, group: SweepGroup, item: EndedItem, failures: int, engine: Engine) -> None:
     now, counts = engine.clock.now(), item.word in {"failed", "permanent"}
     failures += int(counts)
     wait = item.wait_ms
@@ -222,7 +222,7 @@ def _put_off(tx: Tx, group: Group, item: Ended, failures: int, engine: Engine) -
         tx.after_commit.append(partial(engine.emit, fact))
 
 
-def failing(tx: Tx, name: str, *, now: int, limit: int) -> Sequence[Item]:
+def failing(tx: Tx, name: str, *, now: int, limit: int) -> Sequence[SweepItem]:
     """Items that are left alone for now, the next ones first."""
     values: dict[str, Any] = {"sweep": name, "now": now, "wanted": limit}
-    return [Item(*row) for row in tx.query(SWEEPS.failing, values)]
+    return [SweepItem(*row) for row in tx.query(SWEEPS.failing, values)]
