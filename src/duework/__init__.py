@@ -54,6 +54,8 @@ from duework.shapes.chains.handle import Chain, ChainPage, ChainProgress, End, N
 from duework.shapes.deliveries.channels import Channel, Sending
 from duework.shapes.deliveries.handle import Delivery
 from duework.shapes.deliveries.send import Send
+from duework.shapes.events.handle import FailedEvent, Subscription
+from duework.shapes.events.verbs import Event, Subscriber
 from duework.shapes.objects.handle import DurableObject
 from duework.shapes.objects.proxy import ObjectHandle, ObjectInfo
 from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
@@ -62,6 +64,7 @@ from duework.shapes.outboxes.messages import OutboxMessage
 from duework.shapes.paces.handle import PaceStatus
 from duework.shapes.schedules.handle import Schedule
 from duework.shapes.steps.handle import Step, Workflow
+from duework.shapes.sweeps.handle import Sweep, SweepStatus
 from duework.task import Task
 from duework.worker.worker import Worker
 
@@ -90,8 +93,10 @@ __all__ = [
     "DurableObject",
     "End",
     "Error",
+    "Event",
     "Exponential",
     "Fail",
+    "FailedEvent",
     "Failure",
     "Finding",
     "Gone",
@@ -142,6 +147,10 @@ __all__ = [
     "Status",
     "Step",
     "StepFailed",
+    "Subscriber",
+    "Subscription",
+    "Sweep",
+    "SweepStatus",
     "Task",
     "TaskNotFound",
     "TaskStatus",

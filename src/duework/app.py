@@ -30,6 +30,7 @@ from duework.shapes.batches.handle import Batch, Batches
 from duework.shapes.budgets.handle import Budgets
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.deliveries.operator import DeliveryOperator
+from duework.shapes.events.handle import EventVerbs
 from duework.shapes.objects.handle import DurableObject, Objects
 from duework.shapes.objects.proxy import ObjectHandle, ObjectInfo
 from duework.shapes.outboxes.handle import OutboxVerbs
@@ -38,6 +39,7 @@ from duework.shapes.paces.handle import Paces
 from duework.shapes.schedules.declare import Scheduling
 from duework.shapes.schedules.handle import Schedule
 from duework.shapes.steps.handle import Workflows
+from duework.shapes.sweeps.handle import SweepVerbs
 from duework.verbs import JobVerbs
 from duework.wiring import ISOLATED, Bound, Wiring
 from duework.worker.isolation.parent import isolated
@@ -176,6 +178,8 @@ class App(Part):
     get_workflow, aget_workflow = verb(Workflows, Workflows.get)
     workflows, aworkflows = verb(Workflows, Workflows.search)
 
+    publish, apublish = verb(EventVerbs, EventVerbs.publish)
+
     objects, aobjects = verb(Objects, Objects.search)
 
     @overload
@@ -201,6 +205,16 @@ class App(Part):
     def outboxes(self) -> OutboxOperator:
         """The messages of every outbox, for operators; needs none of their code."""
         return self.wiring.find(OutboxVerbs).operator
+
+    @property
+    def events(self) -> EventVerbs:
+        """Events, who gets them, and which failed, for operators; needs none of their code."""
+        return self.wiring.find(EventVerbs)
+
+    @property
+    def sweeps(self) -> SweepVerbs:
+        """Every sweep: how it goes, start, stop, reset; needs none of their code."""
+        return self.wiring.find(SweepVerbs)
 
     # --- the database
 

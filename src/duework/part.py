@@ -29,11 +29,13 @@ from duework.people import People
 from duework.shapes.budgets.handle import declare_budget
 from duework.shapes.chains.tasks import declare_chain
 from duework.shapes.deliveries.declare import declare_delivery
+from duework.shapes.events.handle import declare_subscriber
 from duework.shapes.objects.handle import DurableObject, Objects
 from duework.shapes.outboxes.handle import declare_outbox
 from duework.shapes.schedules.declare import new_schedule
 from duework.shapes.schedules.handle import Declared, split
 from duework.shapes.shape import H, Hooks
+from duework.shapes.sweeps.handle import declare_sweep
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -253,6 +255,8 @@ class Part:
     delivery = declare_delivery
     outbox = declare_outbox
     budget = declare_budget
+    on = declare_subscriber
+    sweep = declare_sweep
 
     def durable(self, of: D) -> D:
         """Register a class of durable objects, under this part's name: `@part.durable`."""

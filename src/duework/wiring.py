@@ -34,12 +34,14 @@ from duework.observe import log
 from duework.outside.secrets import NewSecret, Secrets
 from duework.shapes import SHAPES
 from duework.shapes.chains.tasks import ChainVerbs
+from duework.shapes.events.handle import EventVerbs
 from duework.shapes.objects.handle import Objects
 from duework.shapes.outboxes.handle import message_writes
 from duework.shapes.schedules.handle import Schedules
 from duework.shapes.shape import H, Hooks, Shape, know, name_tables
 from duework.shapes.steps.flow import Flow
 from duework.shapes.steps.handle import Steps
+from duework.shapes.sweeps.handle import SweepVerbs
 from duework.verbs import JobVerbs
 from duework.worker.isolation.parent import NeedsWorker
 from duework.worker.resting import reach_others
@@ -91,6 +93,8 @@ class Wiring:
         self.adopt(self.find(ChainVerbs).chains)
         self.adopt(Schedules())
         self.adopt(Steps())
+        self.adopt(self.find(EventVerbs).hooks)
+        self.adopt(self.find(SweepVerbs).hooks)
         self.registry.writes["message"] = message_writes(self)
 
     # --- what stands on it

@@ -142,6 +142,8 @@ BORDERS = {
     "shapes/objects/cell.py": 1,  # a method of an object
     "shapes/objects/host.py": 4,  # a commit, a load or a method: whoever waits is told
     "shapes/schedules/handle.py": 1,  # a check of the user's
+    "shapes/sweeps/rounds.py": 1,  # an item, whose outcome it is
+    "shapes/events/bulks.py": 2,  # a subscriber, in the event loop and in a thread
     "shapes/sends.py": 2,  # the other side, in the event loop and in a thread
     "shapes/steps/flow.py": 1,  # a step
     "shapes/outboxes/runner.py": 2,  # a poll, in the event loop and in a thread

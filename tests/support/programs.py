@@ -29,6 +29,7 @@ from duework import (
     App,
     Channel,
     End,
+    Event,
     Fail,
     Next,
     Outbox,
@@ -573,6 +574,43 @@ async def report(counted: Callable[[], int]) -> None:
     while True:
         say("Statements", n=counted())
         await asyncio.sleep(0.5)
+
+
+# --- three subscribers, two of single events and one of bulks
+
+if options.get("events"):
+
+    async def heard(run: Run, who: str, events: list[Event]) -> None:
+        """Slow enough to be killed in."""
+        note(run, "start")
+        for event in events:
+            run.write(INSERT, job=event.id, note=who)
+        await asyncio.sleep(0.02)
+
+    @app.on("shipped")
+    async def first_ear(run: Run, event: Event) -> None:
+        await heard(run, "first", [event])
+
+    @app.on("shipped")
+    async def second_ear(run: Run, event: Event) -> None:
+        await heard(run, "second", [event])
+
+    @app.on("shipped", bulk=5, within="200ms")
+    async def third_ear(run: Run, events: list[Event]) -> None:
+        await heard(run, "third", events)
+
+
+# --- a sweep with one row that kills its process
+
+if options.get("sweep"):
+
+    @app.sweep("select id from track where done is null order by id", parallel=4, every="200ms")
+    async def clean(run: Run, id: int) -> None:  # noqa: A002 - the column
+        note(run, f"row-{id}")
+        if id == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        run.write("update track set done = coalesce(done, 0) + 1 where id = :id", id=id)
+        await asyncio.sleep(0.01)
 
 
 async def main() -> int:

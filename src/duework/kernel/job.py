@@ -6,6 +6,7 @@ and the time, by `phase` here and by one fragment of SQL; nothing has to move a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NewType
@@ -13,7 +14,9 @@ from typing import Any, Literal, NewType
 import msgspec
 
 from duework.clock import FOREVER
+from duework.codec import encode
 from duework.db.database import Tx
+from duework.errors import PayloadTooLarge, UsageError
 
 JobId = NewType("JobId", int)
 State = Literal["open", "done", "failed", "cancelled"]
@@ -52,6 +55,10 @@ POISON = 3
 
 # The queue of the engine's own housekeeping.
 OWN_QUEUE = "duework"
+
+# The most bytes of an event's payload: it says what has happened, and is no place for the data.
+EVENT_LIMIT = 10 * 1024
+_EVENT = re.compile(r"[A-Za-z_][\w.:-]{0,199}")
 
 DAY = 86_400_000
 KEEP = 7 * DAY
@@ -101,6 +108,27 @@ class NewSignal(msgspec.Struct, frozen=True):
     event: str
     key: str = ""
     payload: str = "null"
+
+
+class NewEvent(msgspec.Struct, frozen=True):
+    """An event to be published; its payload is JSON."""
+
+    name: str
+    payload: str
+
+
+def new_event(name: str, payload: Any) -> NewEvent:
+    """Mistakes are found before anything is written."""
+    if not isinstance(name, str) or not _EVENT.fullmatch(name):
+        message = "an event's name has letters, digits and . _ : - and starts with a letter"
+        raise UsageError(f"{message}: not {name!r:.100}")
+    text = encode(payload, what=f"payload of event {name}")
+    if (size := len(text.encode())) > EVENT_LIMIT:
+        raise PayloadTooLarge(
+            f"the payload of event {name} takes {size:,} bytes, the limit is {EVENT_LIMIT:,}: put large"
+            " data into app.blobs or a table of yours, and publish its key"
+        )
+    return NewEvent(name, text)
 
 
 # A job and the fence of the claim that it is held by.

@@ -10,7 +10,10 @@ from collections.abc import Sequence
 
 from duework.db.database import Tx
 from duework.db.queries import load
+from duework.kernel.counters import SettleContext
+from duework.kernel.job import Ending
 from duework.kernel.lanes import JOBS
+from duework.kernel.settle import apply, lock_jobs_in_order
 
 MOVES = load("duework.kernel", "moves")
 
@@ -36,6 +39,20 @@ def wake(tx: Tx, job: int, *, now: int) -> None:
 def never_expire(tx: Tx, job: int) -> None:
     """It has begun what cannot be too late any more."""
     tx.query(MOVES.never_expire, {"id": job})
+
+
+def complete(tx: Tx, jobs: Sequence[int], around: SettleContext, *, keep: int | None) -> list[int]:
+    """End jobs as done that no worker holds: another one has done their work, in this transaction.
+
+    Those that were, of the ones that are still open.
+    """
+    ended = []
+    for row in lock_jobs_in_order(tx, sorted(jobs)).values():
+        if row.state == "open" and row.worker is None:
+            ending = Ending(row.id, row.fence, 0, "done", result="null", keep=keep, watched=True)
+            apply(tx, row, ending, around)
+            ended.append(int(row.id))
+    return ended
 
 
 def forget(tx: Tx, jobs: Sequence[int]) -> None:

@@ -18,7 +18,7 @@ from duework.errors import UsageError
 from duework.kernel.changes import touched
 from duework.kernel.error_text import hide
 from duework.kernel.failures.retry import Backoff, Exponential
-from duework.kernel.job import Claimed, Effect, NewJob, NewSignal
+from duework.kernel.job import Claimed, Effect, NewJob, NewSignal, new_event
 from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.surroundings.leaving import Leaving
 from duework.kernel.surroundings.resources import AsyncResource, Resource
@@ -124,6 +124,11 @@ class CommitVerbs(Generic[J, C]):
     def signal(self, event: str, payload: Any = None, /, *, key: str = "") -> None:
         """Tell the workflows that wait for an event, with this commit or not at all."""
         self._put("signal", NewSignal(event, key, encode(payload)))
+
+    def publish(self, name: str, payload: Any = None) -> C:
+        """Publish an event with this commit or not at all; of a Transaction its id."""
+        new: C = self._put("event", new_event(name, payload))
+        return new
 
     def touch(self, *topics: str) -> None:
         """Tell those who listen to `app.changes()` that these changed, once this has committed."""
@@ -305,6 +310,29 @@ class Run(CommitVerbs[None, None]):
 
     def _put(self, shape: str, item: Any) -> None:
         self._buffer.add(item if shape == "job" else self._host.effect_as(shape, item))
+
+
+class _Branch(Run):
+    """One of several calls in an attempt, with effects and a key of its own."""
+
+    _own_key = ""
+
+    @property
+    def key(self) -> str:
+        """The same whenever this item is tried."""
+        return self._own_key
+
+
+def branch_of(run: Run, key: str) -> Run:
+    """A run with effects of its own in the same attempt: whoever made it commits them, or does not."""
+    made = _Branch(run.job, run._host, Buffer())  # noqa: SLF001 - ours
+    made._own_key = key  # noqa: SLF001 - ours
+    return made
+
+
+def effects_of(run: Run) -> tuple[Effect, ...]:
+    """End the buffering of a branch: what is to be written."""
+    return run._buffer.close(run._host.effect_of)  # noqa: SLF001 - ours
 
 
 def buffer_of(run: Run) -> Buffer:

@@ -278,6 +278,11 @@ class Registry:
             self._pace(found)
             self.queue_paces[name] = found
 
+    def know_paces(self, found: tuple[Gate, ...]) -> None:
+        """Paces that a shape takes from by itself, and no claim."""
+        if any(self.paces.get(gate.name) is not gate.pace for gate in found):
+            self._pace(found)
+
     def _pace(self, found: tuple[Gate, ...]) -> None:
         for gate in found:
             known = self.paces.get(gate.name)

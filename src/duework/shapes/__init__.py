@@ -8,14 +8,19 @@ from duework.shapes import (
     budgets,
     chains,
     deliveries,
+    events,
     objects,
     outboxes,
     paces,
     schedules,
     steps,
+    sweeps,
 )
 
 SHAPES = tuple(
     each.SHAPE
-    for each in (batches, chains, schedules, deliveries, outboxes, paces, objects, steps, budgets)
+    for each in (
+        *(batches, chains, schedules, deliveries, outboxes, paces, objects),
+        *(steps, budgets, events, sweeps),
+    )
 )

@@ -130,7 +130,7 @@ class Admission:
                 self._visited[lane.id] = lane
                 paces.update((gate.of(lane.name.share), gate.pace) for gate in plain)
         if paces:
-            self._rows = _locked(self._tx, paces, self._now)
+            self._rows = locked(self._tx, paces, self._now)
             self._earlier = _applied(self._rows, reports, self._now)
             for row in self._rows.values():
                 row.pace.bring_up(row.state, self._now)
@@ -195,7 +195,7 @@ class Admission:
                 name = gate.row(job.payload)
                 wanted[name] = gate.pace
                 rows_of[job.id] = [*rows_of.get(job.id, ()), name]
-        rows = _locked(self._tx, wanted, self._now)
+        rows = locked(self._tx, wanted, self._now)
         _applied(rows, self._later, self._now)
         back: dict[int, int] = {}
         for job in paced:
@@ -203,7 +203,7 @@ class Admission:
             if slot > self._now:
                 back[job.id] = slot
         self._hand_back([job for job in paced if job.id in back], back)
-        _save(self._tx, rows, self._now)
+        save(self._tx, rows, self._now)
         return [job for job in taken if job.id not in back]
 
     def _slot(self, row: _Row, job: Claimed) -> int:
@@ -229,7 +229,7 @@ class Admission:
         """Write what was taken, and when lanes may be visited again; whether any was moved."""
         if not self._rows:
             return False
-        _save(self._tx, self._rows, self._now)
+        save(self._tx, self._rows, self._now)
         _advance(self._tx, self._earlier)
         waits = [
             (due, name, lane, FOREVER)
@@ -275,7 +275,7 @@ def _by_id(job: Claimed) -> int:
     return job.id
 
 
-def _locked(tx: Tx, paces: Mapping[str, Pace], now: int) -> dict[str, _Row]:
+def locked(tx: Tx, paces: Mapping[str, Pace], now: int) -> dict[str, _Row]:
     """The rows by name, under lock; made where they are missing."""
     names = sorted(paces)
     found = {row[0]: row[1:] for row in tx.query(PACES.lock_paces, {"names": names})}
@@ -309,7 +309,7 @@ def _loaded(pace: Pace, name: str, text: str) -> State:
     return pace.load(state)
 
 
-def _save(tx: Tx, rows: Mapping[str, _Row], now: int) -> None:
+def save(tx: Tx, rows: Mapping[str, _Row], now: int) -> None:
     changed = [_values(name, row, now) for name, row in sorted(rows.items()) if row.changed]
     if changed:
         tx.bulk(PACES.save_pace, changed)
@@ -351,9 +351,9 @@ def _advance(tx: Tx, earlier: Mapping[str, int]) -> None:
 
 def apply_reports(tx: Tx, reports: Sequence[AddressedReport], *, now: int) -> bool:
     """Let paces apply what happened; whether lanes are due earlier for it."""
-    rows = _locked(tx, {report.row: report.pace for report in reports}, now)
+    rows = locked(tx, {report.row: report.pace for report in reports}, now)
     earlier = _applied(rows, reports, now)
-    _save(tx, rows, now)
+    save(tx, rows, now)
     _advance(tx, earlier)
     return bool(earlier)
 
@@ -374,12 +374,12 @@ def bring_back(
             moved += tx.change(PACES.unpromise, {"lanes": sorted(gates), "now": now})
             declared = {gate.name: gate.pace for found in gates.values() for gate in found}
             found = {name: declared.get(name.partition("[")[0]) for name in ahead}
-            rows = _locked(tx, {name: pace for name, pace in found.items() if pace}, now)
+            rows = locked(tx, {name: pace for name, pace in found.items() if pace}, now)
             for row in rows.values():
                 assert isinstance(row.pace, Rate), "only rates have values"
                 row.pace.empty(row.state, now)
                 row.changed = True
-            _save(tx, rows, now)
+            save(tx, rows, now)
     moved += tx.change(PACES.lanes_again, {"now": now, "forever": FOREVER})
     return bool(moved)
 

@@ -84,3 +84,6 @@ from duework_pace p
 where p.name >= :after and substr(p.name, 1, length(:prefix)) = :prefix
 order by p.name
 limit :wanted
+
+-- name: look
+select state from duework_pace where name = :name

@@ -1,0 +1,246 @@
+"""A round of a sweep: find items, take what the paces give, run them in groups, commit each group.
+
+After a crash items run one at a time, and which one is written down before: if the process dies again, that
+item is put off as one that failed, and the round goes on without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from duework.errors import UsageError
+from duework.kernel.error_text import describe, said
+from duework.kernel.outcomes import Cancel, Fail, Outcome, Retry, Snooze, Throttled
+from duework.kernel.paces.admission import AddressedReport
+from duework.kernel.paces.portions import look, take_now
+from duework.kernel.run import Run, branch_of, buffer_of, effects_of
+from duework.kernel.tasks import leads_with
+from duework.shapes.shape import doing
+from duework.shapes.sweeps import verbs
+from duework.shapes.sweeps.verbs import SWEEPS, EndedItem, SweepGroup, SweepItem, SweepRow
+
+if TYPE_CHECKING:
+    from duework.db.database import Tx
+    from duework.kernel.engine import Engine
+    from duework.kernel.paces.admission import Gate
+
+# What a round takes if no pace says how many.
+MOST = 100
+# Backed-off items that a function of the user's is asked for beside those it is to find.
+BESIDE = 1000
+# It looks at least so often, also while its paces admit nothing: somebody may have changed them.
+LONGEST_MS = 300_000
+# What a sweep is at, in its row.
+ROUND, ALONE = "round", "="
+REPORTED = {"completed", "failed", "permanent", "throttled"}
+
+
+def wrapped(query: str, column: str) -> str:
+    """The user's query without what is put off, and then limited.
+
+    By a look at one row for each that the query gives, and no join: its own order and its index stay.
+    """
+    text = query.strip().rstrip(";")
+    skipped = f"i.sweep = :sweep and i.key = cast(q.{column} as text)"
+    # The text is the code's own, and so is the name of the column: an argument of its function.
+    return (
+        f"select q.* from ({text}) q where coalesce((select i.next_try from"  # noqa: S608
+        f" duework_sweep_item i where {skipped}), 0) <= :now limit :wanted"
+    )
+
+
+class SweepRounds:
+    """How one sweep finds and does its work."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        source: str | Callable[..., Any],
+        engine: Callable[[], Engine],
+    ) -> None:
+        self._function = function
+        self._takes_run = leads_with(function, Run)
+        self.columns = list(inspect.signature(function).parameters)[int(self._takes_run) :]
+        if not self.columns:
+            raise UsageError(
+                "a sweep's function takes what its query selects: (run: Run, track_id: int)"
+            )
+        self._source = wrapped(source, self.columns[0]) if isinstance(source, str) else source
+        self._engine = engine
+        self.name = ""
+        self.parallel = 1
+        self.every_ms = 0
+        self.timeout_s: float | None = None
+        self.gates: tuple[Gate, ...] = ()
+        self.delay: Callable[[int], int | None] = lambda _: 0
+
+    def runner(self) -> Callable[..., Any]:
+        """The function behind the job that sweeps."""
+
+        async def sweep(run: Run) -> Snooze | None:
+            return await self._round(run)
+
+        return sweep
+
+    async def _round(self, run: Run) -> Snooze | None:
+        engine = self._engine()
+        row, most, idle_ms, items = await asyncio.to_thread(self._find, run)
+        if row is None or row.state != "running" or row.job != run.job.id:
+            buffer_of(run).add(lambda tx: verbs.leave(tx, self.name, run.job.id, engine))
+            return None
+        if items and self.gates and most:
+            [most] = await engine.writer.acall(self._take, [len(items)], patience=None)
+        chosen = items[:most]
+        if row.current is not None and row.current != ROUND:
+            chosen = await self._blame(run, row.current.removeprefix(ALONE), chosen)
+        if chosen or row.current is not None:
+            await self._begin(run, ROUND)
+            # The last round was not completed: one of its items may be why.
+            await self._groups(run, chosen, alone=row.current is not None)
+            buffer_of(run).add(doing(SWEEPS.ends, {"name": self.name, "job": run.job.id}))
+        wait = await asyncio.to_thread(self._wait, len(items), idle_ms)
+        return Snooze(wait / 1000)
+
+    # --- finding
+
+    def _find(self, run: Run) -> tuple[SweepRow | None, int, int, list[Any]]:
+        """Its row, how many the paces would admit, how long it waits if there is nothing, and the items."""
+        engine, now = self._engine(), run.now
+        with engine.database.reading() as tx:
+            rows = [SweepRow(*row) for row in tx.query(SWEEPS.sweep, {"name": self.name})]
+            most, interval, _ = look(tx, self.gates, MOST, now=now)
+            found = self._items(tx, run, most) if rows and most else []
+        return (rows[0] if rows else None), most, interval or self.every_ms, found
+
+    def _items(self, tx: Tx, run: Run, most: int) -> list[Any]:
+        if isinstance(self._source, str):
+            values = {"sweep": self.name, "now": run.now, "wanted": most}
+            return tx.read(self._source, **values)
+        bound = {"sweep": self.name, "now": run.now, "bound": BESIDE}
+        beside = int(tx.query(SWEEPS.count_failing, bound)[0][0])
+        rows = [_listed(row) for row in self._source(tx.read, most + beside, run.random)]
+        keys = [_key(row[0]) for row in rows]
+        known = [
+            SweepItem(*row) for row in tx.query(SWEEPS.items, {"sweep": self.name, "keys": keys})
+        ]
+        away = {item.key for item in known if item.next_try > run.now}
+        return [row for row, key in zip(rows, keys, strict=True) if key not in away][:most]
+
+    def _take(self, tx: Tx, wanted: list[int]) -> Sequence[int]:
+        now = self._engine().clock.now()
+        return [take_now(tx, self.gates, each, now=now) for each in wanted]
+
+    def _wait(self, found: int, idle_ms: int) -> int:
+        """Until the next round: when the paces admit again, or a while if there was nothing to do."""
+        engine = self._engine()
+        now = engine.clock.now()
+        with engine.database.reading() as tx:
+            _, _, again = look(tx, self.gates, MOST, now=now)
+        return min(LONGEST_MS, max(0, again - now, 0 if found else idle_ms))
+
+    # --- doing
+
+    async def _groups(self, run: Run, chosen: list[Any], *, alone: bool) -> None:
+        size = 1 if alone else self.parallel
+        for place in range(0, len(chosen), size):
+            if run.cancelled:
+                return
+            group = chosen[place : place + size]
+            if alone:
+                await self._begin(run, f"{ALONE}{_key(group[0][0])}")
+            ended = await asyncio.gather(*(self._one(run, each) for each in group))
+            ended = await self._commit(run, list(ended), first=place == 0)
+            if any(each.word == "throttled" for each in ended) or not await self._goes_on(run):
+                return
+
+    async def _goes_on(self, run: Run) -> bool:
+        def look() -> bool:
+            with self._engine().database.reading() as tx:
+                rows = [SweepRow(*row) for row in tx.query(SWEEPS.sweep, {"name": self.name})]
+            return bool(rows) and rows[0].state == "running" and rows[0].job == run.job.id
+
+        return await asyncio.to_thread(look)
+
+    async def _begin(self, run: Run, what: str) -> None:
+        def verb(tx: Tx, items: list[dict[str, Any]]) -> Sequence[None]:
+            for values in items:
+                tx.query(SWEEPS.begins, values)
+            return [None for _ in items]
+
+        values = {"name": self.name, "job": run.job.id, "current": what}
+        await self._engine().writer.acall(verb, [values], patience=None)
+
+    async def _blame(self, run: Run, current: str, chosen: list[Any]) -> list[Any]:
+        """It ran alone when the process died: put off, and the others go on."""
+        await self._commit(
+            run, [EndedItem(current, "failed", error="its process died of it")], first=False
+        )
+        return [each for each in chosen if _key(each[0]) != current]
+
+    async def _one(self, run: Run, row: Any) -> EndedItem:
+        key = _key(row[0])
+        own = branch_of(run, f"{self.name}:{key}")
+        values = dict(zip(self.columns, row, strict=False))
+        try:
+            answer = await asyncio.wait_for(self._called(own, values), self.timeout_s)
+        except Exception as error:  # noqa: BLE001 - whatever it raises is how the item ended
+            answer = error
+            buffer_of(own).closed = True
+        if isinstance(answer, (Outcome, Exception)):
+            return _ended(key, answer)
+        return EndedItem(key, effects=effects_of(own))
+
+    async def _called(self, own: Run, values: dict[str, Any]) -> Any:
+        given = (own,) if self._takes_run else ()
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(*given, **values)
+        return await asyncio.to_thread(functools.partial(self._function, *given, **values))
+
+    async def _commit(self, run: Run, ended: list[EndedItem], *, first: bool) -> list[EndedItem]:
+        engine = self._engine()
+        group = SweepGroup(self.name, run.job.id, run.job.fence, ended, self.delay, first)
+        [written] = await engine.writer.acall(self._write, [group], patience=None)
+        reports = [
+            AddressedReport(gate.name, gate.pace, each.word, each.wait_ms or 0)
+            for each in written
+            for gate in self.gates
+            if each.word in REPORTED and (gate.pace.kind == "adaptive" or each.word == "throttled")
+        ]
+        if reports:
+            await engine.writer.acall(engine.apply_reports, reports, patience=None)
+        return written
+
+    def _write(self, tx: Tx, groups: list[SweepGroup]) -> Sequence[list[EndedItem]]:
+        return [verbs.commit(tx, group, self._engine()) for group in groups]
+
+
+def _listed(row: Any) -> Any:
+    return row if isinstance(row, Sequence) and not isinstance(row, str) else (row,)
+
+
+def _key(value: Any) -> str:
+    if not isinstance(value, int | str) or isinstance(value, bool):
+        raise UsageError(
+            f"the first column of a sweep is a number or a text, its key: not {value!r:.100}"
+        )
+    return str(value)
+
+
+def _ended(key: str, answer: BaseException) -> EndedItem:
+    """What an error or an outcome makes of an item."""
+    text = said(answer) if isinstance(answer, Outcome) else describe(answer)
+    match answer:
+        case Snooze():
+            return EndedItem(key, "snoozed", error=text, wait_ms=answer.after_ms)
+        case Throttled():
+            return EndedItem(key, "throttled", error=text, wait_ms=answer.after_ms)
+        case Fail() | Cancel():
+            return EndedItem(key, "permanent", error=text)
+        case Retry(after_ms=after):
+            return EndedItem(key, "failed", error=text, wait_ms=after)
+        case _:
+            return EndedItem(key, "failed", error=text)
