@@ -74,7 +74,7 @@ def postgres() -> Iterator[Server]:
 def postgres_template(postgres: Server) -> str:
     """A database that is migrated already, to copy from."""
     database = open_database(postgres.create_database("migrated"), "power")
-    migrate.migrate(database, [migrate.kernel_steps("postgres")])
+    migrate.migrate(database, App().wiring.schema_steps("postgres"))
     database.close()
     return "migrated"
 
@@ -84,7 +84,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same as a file, to which nothing is left to be added from a log."""
     file = tmp_path_factory.mktemp("template") / "migrated.db"
     database = open_database(f"sqlite:///{file}", "power")
-    migrate.migrate(database, [migrate.kernel_steps("sqlite")])
+    migrate.migrate(database, App().wiring.schema_steps("sqlite"))
     database.close()
     assert [each.name for each in file.parent.iterdir()] == [file.name]
     return file

@@ -27,6 +27,7 @@ from duework.kernel.transaction import Block
 from duework.outside.secrets import Secrets
 from duework.part import Contents, Part
 from duework.shapes.batches.handle import Batch, Batches
+from duework.shapes.blobs.handle import Blobs
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.deliveries.operator import DeliveryOperator
 from duework.shapes.objects.handle import DurableObject, Objects
@@ -67,6 +68,7 @@ class App(Part):
         processes: int | None = None,
         clock: Clock | None = None,
         secrets_key: str | None = None,
+        blobs: str | None = None,
     ) -> None:
         if durability not in {"power", "process"}:
             raise UsageError("durability is 'power' (survives a power cut) or 'process'")
@@ -79,6 +81,7 @@ class App(Part):
         )
         chosen = ISOLATED if isolated() else url or os.environ.get("DUEWORK_URL") or DEFAULT_URL
         bound = Bound(chosen, durability, secrets_key, _clock() if clock is None else clock)
+        bound.blobs = blobs or os.environ.get("DUEWORK_BLOBS")
         # The one door to the inside: for shapes, pages, the command line and tests.
         self.wiring = Wiring(bound, limits)
         # Its own tasks have no part's name before theirs.
@@ -175,6 +178,11 @@ class App(Part):
     def all_objects(self) -> Iterator[ObjectInfo]:
         """Every object, a page at a time."""
         return self.wiring.find(Objects).search_all()
+
+    @property
+    def blobs(self) -> Blobs:
+        """Large things by key: rows in the database, contents in a folder."""
+        return self.wiring.find(Blobs)
 
     @property
     def deliveries(self) -> DeliveryOperator:

@@ -32,6 +32,7 @@ from duework.kernel.transaction import Transaction
 from duework.observe import log
 from duework.outside.secrets import NewSecret, Secrets
 from duework.shapes import SHAPES
+from duework.shapes.blobs.handle import BlobKeeping
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.objects.handle import Objects
 from duework.shapes.outboxes.handle import message_writes
@@ -64,6 +65,8 @@ class Bound:
     durability: str
     secrets_key: str | None
     clock: Clock
+    # Where the contents of blobs are; None: beside the database.
+    blobs: str | None = None
     # None until the database is first needed.
     engine: Engine | None = None
     closed: bool = False
@@ -87,6 +90,7 @@ class Wiring:
             self._know(shape)
         self.adopt(self.find(ChainVerbs).chains)
         self.adopt(Schedules())
+        self.adopt(BlobKeeping())
         self.registry.writes["message"] = message_writes(self)
 
     # --- what stands on it

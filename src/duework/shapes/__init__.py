@@ -3,8 +3,8 @@
 `SHAPES` are those that every App has; `app.adopt` adds others.
 """
 
-from duework.shapes import batches, chains, deliveries, objects, outboxes, paces, schedules
+from duework.shapes import batches, blobs, chains, deliveries, objects, outboxes, paces, schedules
 
 SHAPES = tuple(
-    each.SHAPE for each in (batches, chains, schedules, deliveries, outboxes, paces, objects)
+    each.SHAPE for each in (batches, chains, schedules, deliveries, outboxes, paces, objects, blobs)
 )
