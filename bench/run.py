@@ -30,8 +30,8 @@ from bench.machine import commit, machine
 from bench.scenarios import peers
 
 SCENARIOS = (
-    *("raw_sqlite", "raw_postgres", "enqueue", "drain", "latency", "idle", "backlog", "head"),
-    *("crowd", "kill", "snapshot", "batch", "schedules", "pace", "objects"),
+    *("raw_sqlite", "raw_postgres", "enqueue", "drain", "busy", "latency", "idle", "backlog"),
+    *("head", "crowd", "kill", "snapshot", "batch", "schedules", "pace", "objects"),
 )
 LEAST = 3
 

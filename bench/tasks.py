@@ -50,6 +50,24 @@ async def work(run: Run, number: int, milliseconds: float) -> None:
     marks.end(number)
 
 
+def _computing(jobs: int) -> None:
+    """Pure Python until so many `noop`s have run."""
+    while _counts[_slot] < jobs:
+        pass
+
+
+@app.task(priority=1)
+def compute(number: int, jobs: int) -> None:  # noqa: ARG001 - a job has a number
+    """Keeps the interpreter busy, in a thread of the worker's process."""
+    _computing(jobs)
+
+
+@app.task(priority=1, isolation="process")
+def compute_apart(number: int, jobs: int) -> None:  # noqa: ARG001 - a job has a number
+    """The same in a process of its own."""
+    _computing(jobs)
+
+
 @app.task(pace=Rate("1000/1s", name="bench"))
 async def paced(number: int) -> None:
     """Leaves the time of its start, by the clock."""

@@ -23,7 +23,8 @@ import apsw
 from duework import App
 from duework.clock import SystemClock
 from duework.db.database import Retryable, Tx
-from duework.db.sqlite.database import SqliteDatabase, SqliteTx, parse
+from duework.db.sqlite.database import SqliteDatabase, SqliteTx
+from duework.db.sqlite.url import parse
 from duework.db.writer.attached import AttachedRequests
 from duework.db.writer.requests import AttachedRequest, Request, requested
 from duework.db.writer.writer import Writer, _backoff

@@ -17,6 +17,7 @@ from duework.db.urls import missing, open_database, redacted
 from duework.errors import Conflict, NotFound, SchemaMismatch, UsageError
 from duework.health.activity import RANGES, Activity, Range, TaskTotals, activity, totals
 from duework.health.checkup import Check, checkup
+from duework.health.doctor import doctor, note_backup
 from duework.health.needs import Need, needs
 from duework.health.status import Status, status
 from duework.health.verify import Finding, verify
@@ -92,12 +93,20 @@ class Admin(Verbs):
         finally:
             database.close()
 
+    def doctor(self) -> list[Check]:
+        """Whether the database and what is declared on it can be left alone; changes nothing."""
+        database, here = self.engine.database, SystemClock().now()
+        steps = self.wiring.schema_steps(database.kind)
+        return doctor(database, steps, self.registry, now=self.now(), here=here)
+
     def backup(self, target: str) -> Iterator[tuple[int, int]]:
         """Copy the database while it is in use; yields (done, total) pages. Never overwrites."""
         self._must_exist()
         database = open_database(self._url, self._durability)
         try:
             yield from database.backup(target)
+            if not migrate.pending(database, self.wiring.schema_steps(database.kind)):
+                note_backup(database, SystemClock().now())
         finally:
             database.close()
 

@@ -127,6 +127,7 @@ class App(Part):
 
     job, ajob = verb(JobVerbs, JobVerbs.get)
     jobs, ajobs = verb(JobVerbs, JobVerbs.search)
+    search_jobs, asearch_jobs = verb(JobVerbs, JobVerbs.look)
     attempts, aattempts = verb(JobVerbs, JobVerbs.attempts)
     why, awhy = verb(JobVerbs, JobVerbs.why)
     cancel, acancel = verb(JobVerbs, JobVerbs.cancel)
@@ -271,6 +272,7 @@ class App(Part):
         finally:
             worker.stop()
             await running
+            await asyncio.to_thread(worker.engine.checkpoint)
 
     @asynccontextmanager
     async def lifespan(self, _app: Any = None) -> AsyncIterator[None]:

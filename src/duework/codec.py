@@ -277,6 +277,14 @@ class ArgumentCodec:
                 args.append(value)
         return args, kwargs
 
+    def call(self, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Plain data by name as arguments of a call: those that are given, and no default."""
+        text = encode(given, self.limit, self._what)
+        if not self._plain:
+            return self.decode(text)
+        named = self.named(text)
+        return [], {name: named[name] for name in given}
+
     def named(self, text: str) -> dict[str, Any]:
         """The arguments of a stored call by name, checked by the annotations."""
         return dict(zip(self._names, msgspec.structs.astuple(self._decode(text)), strict=True))

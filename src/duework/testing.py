@@ -312,7 +312,7 @@ class DoomedWriter(Writer):
         with contextlib.suppress(WorkerCrashed):
             super()._serve()
 
-    def _settle_group(self, group: list[Request]) -> None:
+    def _commit_group(self, group: list[Request]) -> None:
         try:
             super()._commit_group(group)
         except WorkerCrashed as crash:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from duework.averbs import Verbs
@@ -14,6 +15,17 @@ from duework.kernel import lanes, operate
 from duework.kernel.error_text import redact
 from duework.kernel.job import OWN_QUEUE, PHASES, Enqueued, NewJob
 from duework.kernel.lanes import JOBS
+
+# How many rows a search looks at before it says how far it got.
+LOOK = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJobs:
+    """A page of a search, newest first; `before` is where it goes on, None at the end."""
+
+    jobs: list[Job[Any]]
+    before: int | None
 
 
 class JobVerbs(Verbs):
@@ -84,8 +96,28 @@ class JobVerbs(Verbs):
         check_one_of("phase", phase, PHASES, optional=True)
         wanted = operate.Filter(phase, task, queue, key, before, limit, after, own)
         with self.engine.database.reading() as tx:
-            rows = operate.search(tx, wanted, now=self.now())
+            rows = operate.search(tx, wanted, now=self.now()).rows
         return [self.view(row) for row in rows]
+
+    def look(
+        self,
+        *,
+        phase: str = "",
+        task: str = "",
+        queue: str = "",
+        key: str = "",
+        before: int = 2**62,
+        limit: int = 50,
+        own: bool = False,
+    ) -> FoundJobs:
+        """The same among the next 10,000 rows only, however many there are: as far as it got.
+
+        A page may hold few jobs, or none, and not be the last: go on with `before=` of what it returns.
+        """
+        wanted = operate.Filter(phase, task, queue, key, before, limit, own=own)
+        with self.engine.database.reading() as tx:
+            found = operate.search(tx, wanted, now=self.now(), most=LOOK)
+        return FoundJobs([self.view(row) for row in found.rows], found.before)
 
     def get_many(self, identifiers: Sequence[int]) -> list[Job[Any]]:
         """Those of these jobs that are there, newest first."""

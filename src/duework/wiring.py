@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from duework.averbs import Verbs
 from duework.clock import Clock
 from duework.db import migrate
+from duework.db.adopted import driver_connection
 from duework.db.database import Tx, is_stdlib
 from duework.db.urls import open_database, served
 from duework.errors import UsageError
@@ -127,16 +128,21 @@ class Wiring:
     @property
     def engine(self) -> Engine:
         """The kernel's side of this App; opens and migrates the database when first used."""
-        engine = self.bound.engine
+        engine = self.present
         if engine is None:
             with self._opening:
-                bound = self.bound
-                if bound.closed:
+                if self.bound.closed:
                     raise UsageError("this App is closed; make a new one")
-                if bound.engine is None:
-                    bound.engine = self._open()
-                engine = bound.engine
+                engine = self.present
+                if engine is None:
+                    self.bound.engine = engine = self._open()
         return engine
+
+    @property
+    def present(self) -> Engine | None:
+        """The engine, if there is one; that of a process which this one was forked from is none."""
+        engine = self.bound.engine
+        return engine if engine is not None and engine.writer.ours else None
 
     def _open(self) -> Engine:
         bound = self.bound
@@ -146,6 +152,9 @@ class Wiring:
                 " run.enqueue, which ask its worker"
             )
             raise NeedsWorker(message)
+        if bound.engine is not None:
+            # Noted before a fork, by the parent: it writes them down.
+            self.registry.reports.clear()
         database = open_database(bound.url, bound.durability)
         try:
             migrate.migrate(database, self.schema_steps(database.kind))
@@ -176,10 +185,9 @@ class Wiring:
 
     def migrate_again(self) -> None:
         """If the database is open already: apply what a part has brought along since."""
-        if self.bound.engine is not None:
-            database = self.bound.engine.database
-            migrate.migrate(database, self.schema_steps(database.kind))
-            name_tables(self.bound.engine)
+        if (engine := self.present) is not None:
+            migrate.migrate(engine.database, self.schema_steps(engine.database.kind))
+            name_tables(engine)
 
     def close(self) -> None:
         """Finish what is being written and close the database."""
@@ -196,7 +204,7 @@ class Wiring:
 
     def now(self) -> int:
         """The time that rules here, in milliseconds: a server's is known once it was asked."""
-        engine = self.bound.engine
+        engine = self.present
         if engine is None and served(self.bound.url):
             engine = self.engine
         return self.bound.clock.now() if engine is None else engine.clock_watch.checked_now()
@@ -215,8 +223,8 @@ class Wiring:
 
     def enqueue_within(self, new: list[NewJob], connection: Any) -> Sequence[Enqueued]:
         """In the caller's own transaction, which the caller commits."""
-        bound = self.bound
-        if bound.engine is None and is_stdlib(connection):
+        bound, connection = self.bound, driver_connection(connection)
+        if self.present is None and is_stdlib(connection):
             # Opening the file ourselves would break the locks of the connection that was brought.
             database = open_database(bound.url, bound.durability)
             tx = database.adopt(connection)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 import pytest
 
 from duework import App, Cancel, Run
-from duework.testing import Harness
+from duework.testing import Harness, WorkerCrashed, doomed
 
 
 @pytest.fixture
@@ -229,6 +229,15 @@ def test_outcomes_of_the_library_are_not_swallowed(harness: Harness) -> None:
     harness.drain()
 
     assert job.refresh().state == "failed"
+
+
+def test_a_caller_that_waits_for_the_writer_is_lost_with_its_process(harness: Harness) -> None:
+    engine = harness.app.wiring.engine
+
+    with doomed(engine, 2), pytest.raises(WorkerCrashed):
+        engine.writer.call_within(engine.pause, ["mail"], 60)
+
+    assert harness.app.paused() == []
 
 
 def test_schedules_of_decorators_may_be_muted() -> None:

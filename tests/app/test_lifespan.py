@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -47,6 +49,49 @@ def test_leaving_the_block_stops_the_worker_and_what_waits_stays(app: App) -> No
 
     assert job.refresh().state == "open"
     assert app.read("select * from duework_worker") == []
+
+
+@pytest.mark.parametrize("inside", ["running", "lifespan"])
+def test_a_copy_of_the_file_alone_has_all_that_was_done_inside_the_block(
+    tmp_path: Path, inside: str
+) -> None:
+    app = App(f"sqlite:///{tmp_path / 'work.db'}")
+
+    @app.task
+    async def greet() -> str:
+        return "hello"
+
+    async def program() -> None:
+        async with getattr(app, inside)():
+            await (await greet.aenqueue()).await_("10s")
+
+    asyncio.run(program())
+    # Read elsewhere: a handle that is closed here would take our locks along.
+    subprocess.run(["cp", tmp_path / "work.db", tmp_path / "copy.db"], check=True)
+
+    copy = App(f"sqlite:///{tmp_path / 'copy.db'}")
+    assert [job.result for job in copy.jobs(task="greet")] == ["hello"]
+    assert not any(finding.violations for finding in copy.admin.verify())
+    copy.close()
+    app.close()
+
+
+def test_the_end_of_the_block_does_not_wait_for_another_that_writes(tmp_path: Path) -> None:
+    app = App(f"sqlite:///{tmp_path / 'work.db'}")
+
+    async def program() -> None:
+        async with app.running():
+            own.execute("begin immediate")
+
+    app.jobs()
+    own = app.connect()
+    own.set_busy_timeout(0)
+    try:
+        asyncio.run(asyncio.wait_for(program(), 60))
+    finally:
+        own.execute("rollback")
+        own.close()
+        app.close()
 
 
 def test_an_error_inside_the_block_leaves_it(app: App) -> None:

@@ -30,7 +30,7 @@ KERNEL = (
     f"{DB} kernel kernel/machine kernel/failures kernel/paces kernel/batches kernel/surroundings"
 )
 KERNEL += " kernel/minutes"
-PUBLIC = "averbs changes handles task config face people part verbs admin wiring app"
+PUBLIC = "averbs changes handles task config face people part verbs admin wiring app byname"
 MAY_IMPORT = {
     "errors": "",
     "clock": "",
@@ -72,14 +72,18 @@ MAY_IMPORT = {
     "wiring": f"averbs handles verbs {KERNEL} worker worker/isolation health observe shapes shapes/* outside",
     "admin": f"averbs handles {KERNEL} health shapes shapes/*",
     "app": f"{PUBLIC} {KERNEL} worker worker/isolation shapes shapes/* outside",
+    "client": "averbs clock durations errors handles outside web/api",
+    "byname": "errors codec kernel task shapes/*",
     "__init__": f"{PUBLIC} {KERNEL} worker health shapes shapes/* outside",
     "observe": KERNEL,
     "testing": f"__init__ {PUBLIC} {KERNEL} worker shapes shapes/* outside",
     "cli": f"__init__ {PUBLIC} {KERNEL} observe testing web cli/shapes",
     "cli/shapes": f"__init__ {PUBLIC} {KERNEL} observe cli",
     "web": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* outside observe web/limits web/parts web/live"
-    " web/shapes",
+    " web/shapes web/api",
     "web/limits": "errors clock config",
+    "web/api": f"__init__ {PUBLIC} {KERNEL} health web web/parts web/api/shapes",
+    "web/api/shapes": f"__init__ {PUBLIC} {KERNEL} shapes shapes/* web/api",
     "web/shapes": f"__init__ {PUBLIC} {KERNEL} shapes shapes/* web",
     "web/parts": f"__init__ {PUBLIC} {KERNEL} outside web web/limits",
     "web/live": f"__init__ {PUBLIC} {KERNEL} web web/parts",
@@ -137,6 +141,7 @@ BORDERS = {
     "shapes/schedules/handle.py": 1,  # a check of the user's
     "shapes/deliveries/channels.py": 2,  # a sender, in the event loop and in a thread
     "shapes/outboxes/runner.py": 4,  # submit and poll, in the event loop and in a thread
+    "web/api/door.py": 3,  # whatever it is, a program gets an answer
     "web/parts/actions.py": 1,  # the outcome is written, raised again
     "web/parts/routes.py": 1,  # a handler of a part: answered, and in the log
     "web/parts/table.py": 1,  # a page of a part: the same
@@ -152,6 +157,7 @@ IMPORTS_BY_NAME = {
     "worker/isolation/preload.py",
     "cli/base.py",
     "cli/shapes/__init__.py",
+    "web/api/shapes/__init__.py",
     # A folder that a manifest names, in code.
     "shapes/shape.py",
     "web/shapes/table.py",

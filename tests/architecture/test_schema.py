@@ -57,6 +57,8 @@ CHECKSUMS = {
     "postgres/0014_message_lanes": "be606f3e952c91e4b0079337aa21e1fe",
     "postgres/0015_views": "5084b9f750be02183df3d229d972b9d2",
     "postgres/0016_minutes": "e3708c9ad784d203a920f47987ae2087",
+    "sqlite/0017_worker_limits": "58145527fe26e6e2eecd6f51ec2372cd",
+    "postgres/0017_worker_limits": "58145527fe26e6e2eecd6f51ec2372cd",
 }
 
 

@@ -87,3 +87,29 @@ def test_hostile_texts_do_not_reach_the_terminal(shop: App, duework: Duework) ->
         assert ran.code == 0
         assert "\x1b" not in ran.out
         assert "\u202e" not in ran.out
+
+
+def test_a_schedule_is_edited_and_says_when_it_fires_then(shop: App, duework: Duework) -> None:
+    from tests.web.conftest import task
+
+    shop.schedule(task(shop, "greet"), args=("ada",), key="k", cron="0 9 * * *")
+
+    ran = duework("schedules", "edit", "k", "--cron", "30 9 * * *", "--tz", "Europe/London")
+    owned = duework("schedules", "edit", "k", "--owner", "ada", "--why", "they open then", "--json")
+    shown = duework("schedules", "show", "k", "--json").document
+
+    assert (ran.code, owned.document["state"]) == (0, "active")
+    assert ran.out.startswith("k active, next ")
+    assert (shown["rule"], shown["tz"]) == ("30 9 * * *", "Europe/London")
+    assert (shown["owner"], shown["why"], shown["edited"]) == ("ada", "they open then", True)
+
+
+def test_an_edit_that_says_nothing_or_nonsense_changes_nothing(shop: App, duework: Duework) -> None:
+    from tests.web.conftest import task
+
+    made = shop.schedule(task(shop, "greet"), args=("ada",), key="k", cron="0 9 * * *")
+
+    for words in ((), ("--cron", "odd"), ("--tz", "Nowhere"), ("--every", "soon")):
+        assert duework("schedules", "edit", "k", *words).code == 78
+    assert duework("schedules", "edit", "nobody", "--every", "1h").code == 1
+    assert shop.get_schedule("k").when == made.when

@@ -420,7 +420,7 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
             pass
 
         assert secret not in str(caught.value)
-        assert database.safe_url == "postgresql://me:***@127.0.0.1:1/x"
+        assert redacted(database.url) == "postgresql://me:***@127.0.0.1:1/x"
 
 
 def test_a_wrong_password_is_not_told_either(pg: Server) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
+from duework import App
 from tests.support.docs import EXAMPLES, ROOT, environment, run
 
 # What each of them must have printed.
@@ -31,6 +33,8 @@ SHOWN = {
     "starlette_app": "cat.thumb.png",
     "testing_example": "never lost, never twice",
     "transactional": "[(7, 12, 12)]",
+    "with_django": "orders: [(7, 12)]",
+    "with_sqlalchemy": "orders: [(7, 12)]",
 }
 
 
@@ -52,6 +56,24 @@ def test_an_example_runs_and_leaves_no_database_behind(
         assert SHOWN[path.stem] in done.stdout
         assert "Traceback" not in done.stderr
         assert list(Path(temporary).rglob("*.db*")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["with_django", "with_sqlalchemy"])
+def test_an_orm_s_rows_and_their_jobs_are_one_commit(
+    name: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "tests.support.docs.environment", lambda: environment() | {"DUEWORK_URL": url}
+    )
+
+    done = run(ROOT / "examples" / f"{name}.py", tmp_path)
+
+    assert "order 8 is refused: neither it nor its job exists\norders: [(7, 12)]" in done.stdout
+    with closing(App(url)) as app:
+        assert [(job.task, job.result) for job in app.jobs(task="charge")] == [
+            ("charge", "charged order 7")
+        ]
 
 
 @pytest.mark.slow

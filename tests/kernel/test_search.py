@@ -16,7 +16,7 @@ PHASES = ("waiting", "ready", "running", "expired", "done", "failed", "cancelled
 
 def search(kernel: Kernel, **wanted: Any) -> list[int]:
     with kernel.reading() as tx:
-        return [row[0] for row in operate.search(tx, Filter(**wanted), now=kernel.now)]
+        return [row[0] for row in operate.search(tx, Filter(**wanted), now=kernel.now).rows]
 
 
 def one_of_each(kernel: Kernel) -> dict[str, int]:

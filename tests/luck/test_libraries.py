@@ -4,8 +4,10 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import apsw
 import pytest
 
 from duework import App, SchemaMismatch, UsageError
@@ -178,6 +180,49 @@ def test_its_connection_is_refused_once_the_app_has_opened_the_file(
 
     elsewhere.close()
     assert len(app.jobs()) == 1
+
+
+def test_an_apsw_connection_that_was_opened_before_the_app_is_taken(app: App, path: Path) -> None:
+    made = App(f"sqlite:///{path}")
+    made.jobs()
+    made.close()
+    own = apsw.Connection(str(path))
+    beside = apsw.Connection(":memory:")
+    beside.execute("attach ? as other", (str(path),))
+    own.execute("begin immediate")
+
+    define(app).using(connection=own).enqueue("ada")
+    own.execute("commit")
+
+    assert [job.task for job in app.jobs()] == ["greet"]
+    own.close()
+    beside.close()
+
+
+def test_a_connection_of_the_other_library_beside_one_of_apsw_is_still_refused(
+    app: App, path: Path
+) -> None:
+    own, other = apsw.Connection(str(path)), sqlite3.connect(path)
+    other.execute("create table mine (x)")
+
+    with pytest.raises(UsageError, match="another SQLite library"):
+        app.jobs()
+
+    other.close()
+    own.close()
+
+
+def test_a_wrapper_of_an_apsw_connection_is_taken_at_any_time(app: App) -> None:
+    greet = define(app)
+    greet.enqueue("ada")
+    own = app.connect()
+    own.execute("begin immediate")
+
+    greet.using(connection=SimpleNamespace(dbapi_connection=own)).enqueue("eve")
+    own.execute("rollback")
+
+    assert len(app.jobs()) == 1
+    own.close()
 
 
 def test_what_is_no_connection_is_refused(app: App) -> None:

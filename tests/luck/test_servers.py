@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from duework import App, Error, Run, Unavailable
+from duework import App, DatabaseError, Error, Run, Unavailable
 from duework.db.postgres import tx as postgres_tx
 from duework.db.postgres.database import AT_ONCE_SECONDS
 from duework.kernel.facts import JobBlocked, JobSettled, LeaseWasLost, Parked, Resumed
@@ -76,6 +76,42 @@ def test_a_read_only_database_is_a_typed_error_and_parks_the_worker(
     assert running.error is None
     assert len(app.jobs(task="greet")) == 2
     app.close()
+
+
+@pytest.mark.parametrize("style", ["German", "SQL, DMY", "Postgres"])
+def test_a_role_that_writes_dates_in_its_own_way_is_understood(
+    url: str, name: str, admin: psycopg.Connection[Any], style: str
+) -> None:
+    admin.execute(f"alter database \"{name}\" set datestyle = '{style}'")
+    app = App(url)
+    greet = define(app)
+
+    with working(app) as running:
+        assert greet.enqueue("later").wait("10s").result == "later"
+        [row] = app.read("select timestamptz '2026-11-18 12:00+00' as at, date '2026-02-01' as day")
+        with app.transaction() as tx:
+            again = tx.read("select timestamptz '2026-11-18 12:00+00' as at")[0]
+
+    assert (row.at.day, row.day.month, again.at) == (18, 2, row.at)
+    assert running.error is None
+    app.close()
+
+
+def test_a_date_that_cannot_be_read_is_a_typed_error(url: str) -> None:
+    own_wish = App(f"{url}{'&' if '?' in url else '?'}options=-c%20datestyle%3DGerman")
+    plain = App(url)
+
+    for app, query in (
+        (own_wish, "select now()"),
+        (plain, "select 'infinity'::timestamptz"),
+        (plain, "select '12026-01-01'::date"),
+    ):
+        with pytest.raises(DatabaseError):
+            app.read(query)
+
+    assert define(own_wish).enqueue().id
+    own_wish.close()
+    plain.close()
 
 
 def test_a_wrong_password_is_said_without_the_password(url: str) -> None:

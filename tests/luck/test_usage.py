@@ -4,6 +4,7 @@ import os
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -230,7 +231,7 @@ def in_a_child(function: Callable[[], object]) -> str:
     return answer
 
 
-def test_a_fork_with_an_open_app_is_refused_in_the_child_only(url: str) -> None:
+def test_an_app_that_was_used_before_a_fork_opens_again_in_the_child(url: str) -> None:
     app = App(url)
     greet = define(app)
     greet.enqueue()
@@ -238,21 +239,112 @@ def test_a_fork_with_an_open_app_is_refused_in_the_child_only(url: str) -> None:
     with working(app) as running:
         greet.enqueue("warm").wait("10s")
         calls: dict[str, Callable[[], object]] = {
-            "enqueue": greet.enqueue,
-            "read": app.jobs,
-            "connect": app.connect,
-            "transaction": lambda: app.transaction().__enter__(),
-            "cancel": lambda: app.cancel(1),
+            "enqueue": lambda: greet.using(key="child").enqueue("child").wait("10s").result,
+            "read": lambda: len(app.jobs()) > 1,
+            "connect": lambda: app.connect().close(),
+            "transaction": lambda: app.transaction().__enter__().read("select 1 as one"),
+            "now": lambda: app.now() > 0,
+            "work": lambda: app.worker().idle,
         }
         answers = {name: in_a_child(call) for name, call in calls.items()}
         closing = in_a_child(app.close)
         after = greet.enqueue("after").wait("10s")
 
-    for name, answer in answers.items():
-        assert answer.startswith("UsageError: this App was opened before a fork"), (name, answer)
+    assert answers == {
+        "enqueue": "nothing: 'child'",
+        "read": "nothing: True",
+        "connect": "nothing: None",
+        "transaction": "nothing: [Row(one=1)]",
+        "now": "nothing: True",
+        "work": "nothing: True",
+    }
     assert closing == "nothing: None"
     assert after.result == "after"
     assert running.error is None
+    assert not any(finding.violations for finding in app.admin.verify())
+    app.close()
+
+
+def test_a_child_works_after_its_parent_has_closed(url: str) -> None:
+    """Without locks of its own the child's log would be removed under it."""
+    app = App(url)
+    greet = define(app)
+    greet.enqueue("parent")
+    asked, ask = os.pipe()
+    opened, tell = os.pipe()
+    if (pid := os.fork()) == 0:
+        try:
+            app.jobs()
+            os.write(tell, b"x")
+            os.read(asked, 1)
+            for number in range(20):
+                greet.enqueue(str(number))
+        except BaseException:  # noqa: BLE001 - its end tells the parent
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+
+    os.close(tell)
+    os.read(opened, 1)
+    app.close()
+    os.write(ask, b"x")
+
+    assert os.waitpid(pid, 0)[1] == 0
+    again = App(url)
+    assert len(again.jobs()) == 21
+    again.close()
+    for each in (asked, ask, opened):
+        os.close(each)
+
+
+def test_a_child_takes_locks_of_its_own(tmp_path: Path) -> None:
+    """Beside a connection of its parent's, SQLite would believe to have them."""
+    path = tmp_path / "work.db"
+    app = App(f"sqlite:///{path}")
+    define(app).enqueue()
+
+    def locked() -> bool:
+        app.jobs()
+        mine = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+        inode = f":{path.stat().st_ino}"
+        return any(words[4] == str(os.getpid()) and words[5].endswith(inode) for words in mine)
+
+    assert in_a_child(locked) == "nothing: True"
+    app.close()
+
+
+def test_a_fork_inside_a_transaction_leaves_it_to_the_parent(url: str) -> None:
+    app = App(url)
+    greet = define(app)
+    greet.enqueue()
+
+    def leave() -> None:
+        block.__exit__(None, None, None)
+
+    block = app.transaction()
+    tx = block.__enter__()
+    tx.enqueue(greet, "parent")
+    answer = in_a_child(leave)
+    block.__exit__(None, None, None)
+
+    assert answer.startswith("UsageError: this was begun before a fork"), answer
+    assert len(app.jobs()) == 2
+    app.close()
+
+
+def test_a_file_that_was_in_use_at_the_fork_is_refused_in_the_child(tmp_path: Path) -> None:
+    app = App(f"sqlite:///{tmp_path / 'work.db'}")
+    greet = define(app)
+    greet.enqueue()
+    own = app.connect()
+
+    answers = [in_a_child(greet.enqueue), in_a_child(App(app.url).jobs)]
+
+    for answer in answers:
+        assert answer.startswith("UsageError: "), answer
+        assert "was open when this process was forked" in answer
+    own.close()
+    assert in_a_child(lambda: len(app.jobs())) == "nothing: 1"
     app.close()
 
 

@@ -93,7 +93,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     for kind in (SqliteTx, PostgresTx):
 
         def noting(self: Any, statement: Any, values: Any, _run: Any = kind.query) -> Any:
-            made.all.append((statement, dict(values)))
+            # That one reads no rows; on SQLite it is nothing but a comment.
+            if statement.name != "in_order":
+                made.all.append((statement, dict(values)))
             return _run(self, statement, values)
 
         monkeypatch.setattr(kind, "query", noting)

@@ -21,6 +21,7 @@ import pytest
 from duework import App
 from duework.clock import FOREVER
 from duework.db.queries import Statement
+from duework.health.doctor import DOCTOR
 from duework.health.needs import NEEDS
 from duework.health.why import WHY
 from duework.kernel.batches.counters import BATCHES
@@ -52,7 +53,7 @@ FILL = """
 
 # The kernel's statements, those of shapes, and those that look.
 ALL: dict[str, Statement] = {**vars(JOBS), **vars(OPERATE), **vars(PRUNING), **vars(MOVES)}
-ALL |= {**vars(SCHEDULES), **vars(WHY), **vars(NEEDS)}
+ALL |= {**vars(SCHEDULES), **vars(WHY), **vars(NEEDS), **vars(DOCTOR)}
 LEASE = {"id": 7, "fence": 1, "worker": ME}
 ONE: dict[str, dict[str, Any]] = {
     "claim": {
@@ -92,6 +93,9 @@ ONE: dict[str, dict[str, Any]] = {
     "of_lane": {"lane": KNOWN, "wanted": 1000},
     "count_failed": {"bound": 1000},
     "summary": {"now": START, "bound": 1000},
+    "search_floor_failed": {"before": 500, "look": 100},
+    "oldest_kept": {},
+    "newest_job": {},
     "search": {
         "own": 0,
         "own_queue": "duework",
@@ -167,7 +171,8 @@ WALKS_LEASES = {
 }
 # These stop at a bound, in the order of their index.
 WALKS_IN_ORDER = {"count_failed": "duework_job_failed"}
-WALKS_IN_ORDER |= {"failed": "duework_job_failed"}
+WALKS_IN_ORDER |= {"failed": "duework_job_failed", "search_floor_failed": "duework_job_failed"}
+WALKS_IN_ORDER |= {"oldest_kept": "duework_job_kept", "newest_job": "duework_job_pkey"}
 WALKS_IN_ORDER |= {"search_failed": "duework_job_failed", "over_next": "duework_job_kept"}
 # Read also on connections whose plans are not pinned.
 READ = [
@@ -182,6 +187,7 @@ READ = [
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
 READ += ["batch.failed_members", "batch.open_members", "job", "behind", "ahead", "ready", "failed"]
 READ += ["due_later", "next_fires", "search_floor", "held_by_worker"]
+READ += ["search_floor_failed", "oldest_kept", "newest_job"]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
@@ -326,9 +332,9 @@ def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:
         "ask_cancel",
         "excuse_job",
     }
-    by_its_id |= {"result"}
-    inserts = {"insert", "insert_one", "insert_alike", "insert_keyed"}
-    inserts |= {"batch.insert_follow", "fired"}
+    by_its_id |= {"result", "replan", "still_held", "never_expire", "wake"}
+    inserts = {"insert", "insert_one", "insert_alike", "insert_keyed", "insert_keys"}
+    inserts |= {"batch.insert_follow"}
     on_jobs = {name for name, each in ALL.items() if "duework_job" in each.sqlite}
     on_jobs |= {
         f"batch.{name}" for name, each in vars(BATCHES).items() if "duework_job" in each.sqlite

@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 
 from duework import App
+from duework.cli.run import _brisk
 
 PROGRAM = """
-import os, time
+import os, sys, time
 from duework import App
 
 app = App(os.environ["SHOP_URL"], grace="20s")
@@ -30,6 +31,10 @@ async def greet(name: str) -> str:
 @app.task(queue="slow")
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
+
+@app.task(queue="slow")
+def switch_interval() -> float:
+    return sys.getswitchinterval()
 
 @app.task(queue="stuck", timeout="100ms")
 def stuck() -> None:
@@ -104,6 +109,9 @@ def shop(url: str) -> Iterator[App]:
     @app.task(queue="slow")
     def sleep(seconds: float) -> None: ...
 
+    @app.task(queue="slow")
+    def switch_interval() -> float: ...
+
     @app.task(queue="stuck")
     def stuck() -> None: ...
 
@@ -132,6 +140,26 @@ def test_a_worker_runs_a_job_and_stops_on_sigterm(start: Callable[..., Program],
     events = [each["event"] for each in program.events() if each["event"] != "traffic"]
     assert events[-2:] == ["stopping", "worker_stopped"]
     assert [each["done"] for each in program.events("traffic")] == [1]
+
+
+def test_a_worker_of_the_command_line_takes_turns_with_what_computes_ten_times_as_often(
+    start: Callable[..., Program], shop: App
+) -> None:
+    start()
+
+    assert enqueue(shop, "switch_interval").wait("20s").stored_result == "0.0005"
+
+
+@pytest.mark.parametrize(("before", "inside"), [(0.005, 0.0005), (0.02, 0.02), (0.0001, 0.0001)])
+def test_a_program_that_has_chosen_its_turns_keeps_them(before: float, inside: float) -> None:
+    usual = sys.getswitchinterval()
+    try:
+        sys.setswitchinterval(before)
+        with _brisk():
+            assert sys.getswitchinterval() == pytest.approx(inside, rel=0.02)
+        assert sys.getswitchinterval() == pytest.approx(before, rel=0.02)
+    finally:
+        sys.setswitchinterval(usual)
 
 
 def test_what_fails_is_logged_with_its_trace_and_its_cause(

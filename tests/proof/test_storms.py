@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from proof import clocks, partition, postgres, shapestorm, simulation, storm, versions
+from proof import clocks, crowd, partition, postgres, shapestorm, simulation, storm, versions
 from proof.section import Section
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 SECTIONS = [
-    each.SECTION for each in (simulation, storm, shapestorm, postgres, partition, clocks, versions)
+    each.SECTION
+    for each in (simulation, storm, shapestorm, postgres, partition, clocks, versions, crowd)
 ]
 
 

@@ -62,6 +62,10 @@ app.task(retry=3)  # wrong
 app.task(retries="three")  # wrong
 app.task(missed="never", every="1m")  # wrong
 part.task(isolation="thread")  # wrong
+app.task(backoff={"first": "1m"})  # wrong
+app.task(retry_on="ValueError")  # wrong
+app.task(pace="5/1s")  # wrong
+app.task(timeout=None)  # wrong
 app.task(retries=3)(7)  # wrong
 
 # --- enqueue
@@ -84,6 +88,8 @@ greet.using(delay="10m", key="greet:ada", priority=5, once="forever").enqueue("a
 greet.using(after=greet.enqueue("ada"), when_running=None).using(at=7).enqueue("ada")
 greet.using(dely="10m")  # wrong
 greet.using(priority="high")  # wrong
+greet.using(after="a job")  # wrong
+greet.using(expires=object())  # wrong
 greet.using(when_running="never")  # wrong
 greet.using(delay="10m").enqueue(7)  # wrong
 

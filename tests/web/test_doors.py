@@ -22,7 +22,7 @@ POSTS = sorted(path for path, _, _, method in TABLE if method == "POST")
 
 def address(path: str, job: int) -> str:
     named = path.replace("{name}", served_names()["ui.css"]).replace("{id:int}", str(job))
-    return re.sub(r"\{\w+\}", "7", named.replace("{rest:path}", "nowhere"))
+    return re.sub(r"\{\w+(:any)?\}", "7", named.replace("{rest:path}", "nowhere"))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,10 @@ from __future__ import annotations
 import click
 
 from duework.cli.base import EXIT_CODES, Cli, examples
+from duework.cli.completion import completion
 from duework.cli.db import db
+from duework.cli.doctor import doctor
+from duework.cli.enqueue import enqueue
 from duework.cli.failed import failed
 from duework.cli.jobs import jobs
 from duework.cli.queues import queues
@@ -27,9 +30,9 @@ _CODES = "\n".join(
 @click.group(
     cls=Cli,
     commands=[
-        *(run, web, status, jobs, failed, queues),
+        *(run, web, status, enqueue, jobs, failed, queues),
         *groups(),
-        *(tokens, verify, db),
+        *(tokens, doctor, verify, db, completion),
     ],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

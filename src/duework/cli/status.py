@@ -7,21 +7,42 @@ import click
 from duework import App, Need, Status, TaskStatus
 from duework.cli.base import examples, on_database
 from duework.cli.out import Out, ago, at_least
-from duework.durations import human
+from duework.cli.watch import watch
+from duework.durations import human, milliseconds
 
 # No more needs are shown to people; a script gets all of them.
 SHOWN = 8
+# Nobody reads faster.
+SHORTEST_MS = 200
 
 
-@click.command(epilog=examples("duework status", "duework status --app shop.work:app --json"))
+@click.command(
+    epilog=examples(
+        "duework status", "duework status --app shop.work:app --json", "duework status --watch"
+    )
+)
 @click.option("--all", "everything", is_flag=True, help="Also the engine's own queue.")
+@click.option("--watch", "watched", is_flag=True, help="Look again and again, until Ctrl-C.")
+@click.option("--every", default="2s", show_default=True, metavar="TIME", help="How often.")
+@click.option("--times", type=click.IntRange(1), help="So many looks [until Ctrl-C].")
 @on_database()
-def status(app: App, out: Out, *, everything: bool) -> None:
+def status(
+    app: App, out: Out, *, everything: bool, watched: bool, every: str, times: int | None
+) -> None:
     """Show what needs you, then queues, tasks, failed jobs and workers.
 
     LAG is how long the oldest ready job has been due. With --app, tasks that the App does not know
     are marked. A worker is listed from its start until it stops.
     """
+    if watched:
+        length = max(milliseconds(every), SHORTEST_MS) / 1000
+        watch(out, lambda page: show(app, page, everything=everything), every=length, times=times)
+    else:
+        show(app, out, everything=everything)
+
+
+def show(app: App, out: Out, *, everything: bool) -> None:
+    """Look once, and print it."""
     seen, about, needs = app.status(own=everything), app.admin.about(), app.needs()
     if out.as_json:
         out.json({**as_dict(seen, about), "needs": [_need(each) for each in needs]})

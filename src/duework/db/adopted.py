@@ -13,24 +13,34 @@ from duework.errors import UsageError
 
 T = TypeVar("T")
 
+# A Session holds a Connection, which holds a pool's proxy, which holds the driver's own.
+DEEPEST = 4
 
-def unwrapped(given: Any, kind: type[T], *, wanted: str, asynchronous: tuple[type, ...] = ()) -> T:
-    """The connection of this kind that is given, or that is inside what is given."""
+
+def driver_connection(given: Any) -> Any:
+    """What is given, or what is innermost in it."""
     found = given
-    # A Session holds a Connection, which holds a pool's proxy, which holds the driver's own.
-    for _ in range(4):
-        if isinstance(found, kind):
-            return found
-        if isinstance(found, asynchronous) or inspect.iscoroutine(found):
-            if inspect.iscoroutine(found):
-                found.close()
-            name = f"{kind.__module__}.{kind.__qualname__}"
-            raise UsageError(f"this connection is asynchronous: use a synchronous {name}")
+    for _ in range(DEEPEST):
         # Django connects at first use.
         if ensure := getattr(found, "ensure_connection", None):
             ensure()
-        found = _inside(found)
-    name = f"{type(given).__module__}.{type(given).__qualname__}"
+        if (inner := _inside(found)) is None:
+            break
+        found = inner
+    return found
+
+
+def unwrapped(given: Any, kind: type[T], *, wanted: str, asynchronous: tuple[type, ...] = ()) -> T:
+    """The connection of this kind that is given, or that is inside what is given."""
+    found = driver_connection(given)
+    if isinstance(found, kind):
+        return found
+    if isinstance(found, asynchronous) or inspect.iscoroutine(found):
+        if inspect.iscoroutine(found):
+            found.close()
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        raise UsageError(f"this connection is asynchronous: use a synchronous {name}")
+    name = f"{type(found).__module__}.{type(found).__qualname__}"
     raise UsageError(f"using(connection=…) takes {wanted}, not {name}")
 
 

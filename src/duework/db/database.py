@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -22,6 +23,8 @@ from duework.errors import DatabaseError, UsageError
 
 Value = None | bool | int | float | str | bytes
 Values = Mapping[str, Any]
+
+FORKED = "this was begun before a fork, and belongs to the parent process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,8 @@ class Database(Protocol):
 
     kind: str
     url: str
+    # Held while something is written on the writer's connection.
+    busy: threading.Lock
 
     def crowded(self) -> bool:
         """Whether other processes write too, so that the writer should leave them a gap."""

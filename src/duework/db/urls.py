@@ -50,7 +50,7 @@ def database_file(url: str) -> Path | None:
     """The file that a URL names; None where there is a server."""
     if not url.startswith("sqlite://"):
         return None
-    from duework.db.sqlite.database import parse
+    from duework.db.sqlite.url import parse
 
     return parse(url)[0]
 

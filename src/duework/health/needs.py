@@ -8,7 +8,7 @@ long its oldest job has been ready one does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -82,6 +82,7 @@ class _Head:
 
 def needs(tx: Tx, around: Around) -> list[Need]:
     """Look once."""
+    tx.query(OPERATE.in_order, {})
     return list(_found(tx, around))
 
 
@@ -99,11 +100,13 @@ def _found(tx: Tx, around: Around) -> Iterator[Need]:
         yield from _late(tx, "late", flowing, LATE_MS, around)
     failed = tx.query(NEEDS.failed, {"wanted": BOUND})
     yield from _failing([row for row in failed if row[3] < POISON])
-    yield from _failed_messages(tx)
+    messages = tx.query(NEEDS.messages, {"bound": BOUND})
+    yield from _failed_messages(row[1:] for row in messages if row[0] == "failed")
     paused = [head for head in ready if head.due >= FOREVER]
     yield from _late(tx, "paused", paused, PAUSED_MS, around)
     yield from _poison([row for row in failed if row[3] >= POISON])
-    yield from _unsure(tx)
+    yield from _unsure_sends(tx)
+    yield from _unsure_messages(row[1:] for row in messages if row[0] == "unsure")
 
 
 def _lanes(tx: Tx) -> list[_Head]:
@@ -198,8 +201,8 @@ def _failing(rows: Sequence[tuple[Any, ...]]) -> Iterator[Need]:
         yield Need("failing", text, len(times), min(times), command, task)
 
 
-def _failed_messages(tx: Tx) -> Iterator[Need]:
-    for outbox, messages, since in tx.query(NEEDS.messages, {"state": "failed", "bound": BOUND}):
+def _failed_messages(found: Iterable[tuple[Any, ...]]) -> Iterator[Need]:
+    for outbox, messages, since in found:
         if messages:
             are = _are(range(messages))
             text = f"{count(messages, BOUND)} of outbox {outbox} failed and {are} not tried again"
@@ -220,13 +223,16 @@ def _poison(rows: Sequence[tuple[Any, ...]]) -> Iterator[Need]:
         yield Need("poison", text, len(rows), oldest, "duework failed list", one)
 
 
-def _unsure(tx: Tx) -> Iterator[Need]:
+def _unsure_sends(tx: Tx) -> Iterator[Need]:
     """Sends of which nobody can tell whether they arrived."""
     [(sends, oldest)] = tx.query(NEEDS.unsure_sends, {"bound": BOUND})
     if sends:
         text = f"{count(sends, BOUND)} unsure by deliveries: did it arrive?"
         yield Need("unsure", text, sends, oldest, "duework deliveries list")
-    for outbox, messages, since in tx.query(NEEDS.messages, {"state": "unsure", "bound": BOUND}):
+
+
+def _unsure_messages(found: Iterable[tuple[Any, ...]]) -> Iterator[Need]:
+    for outbox, messages, since in found:
         if messages:
             text = f"{count(messages, BOUND)} unsure in outbox {outbox}: did it arrive?"
             command = f"duework outboxes list {outbox} --state unsure"

@@ -21,21 +21,21 @@ select count(*), min(u.settled) from (
     select settled from duework_delivery where state = 'unsure' order by job limit :bound) u
 
 -- name: messages
--- Of one state. By steps over the index from outbox to outbox.
+-- Those that failed and those that are unsure. By steps over the index from outbox to outbox.
 with recursive n (outbox) as (
     select min(outbox) from duework_outbox
     union all
     select (select min(o.outbox) from duework_outbox o where o.outbox > n.outbox)
     from n where n.outbox is not null
 )
-select n.outbox,
+select s.state, n.outbox,
        (select count(*) from (
-            select 1 from duework_outbox o where o.outbox = n.outbox and o.state = :state
+            select 1 from duework_outbox o where o.outbox = n.outbox and o.state = s.state
             order by o.id limit :bound) found),
        (select o.settled from duework_outbox o
-        where o.outbox = n.outbox and o.state = :state
+        where o.outbox = n.outbox and o.state = s.state
         order by o.id limit 1)
-from n
+from n cross join (select 'failed' as state union all select 'unsure') s
 where n.outbox is not null
 
 -- name: due_later

@@ -90,6 +90,7 @@ def status(
     tx: Tx, *, now: int, near: bool, known: Callable[[str], bool] | None, own: bool = False
 ) -> Status:
     """Look once; `known` says which tasks the asking process could run."""
+    tx.query(OPERATE.in_order, {})
     paused = tuple(row[0] for row in tx.query(JOBS.paused, {}))
     held = dict(tx.query(OPERATE.held_by_worker, {}))
     return Status(
@@ -105,14 +106,16 @@ def status(
             for p in (Process(*row) for row in tx.query(JOBS.workers, {}))
         ),
         paused,
-        _messages(tx, "failed"),
-        _messages(tx, "unsure"),
+        *_messages(tx),
     )
 
 
-def _messages(tx: Tx, state: str) -> int:
-    """Of all outboxes."""
-    return sum(row[1] for row in tx.query(NEEDS.messages, {"state": state, "bound": BOUND}))
+def _messages(tx: Tx) -> tuple[int, int]:
+    """Of all outboxes: how many failed, how many are unsure."""
+    found = {"failed": 0, "unsure": 0}
+    for state, _, messages, _ in tx.query(NEEDS.messages, {"bound": BOUND}):
+        found[state] += messages
+    return found["failed"], found["unsure"]
 
 
 def _tasks(

@@ -38,6 +38,8 @@ OWN_TASKS = "duework."
 # How often the server is asked for the time until an answer is quick enough to be exact.
 LOOKS_AT_SERVER = 5
 QUICK_MS = 1
+# How long the end of a worker waits for others that write.
+CHECKPOINT_SECONDS = 1.0
 # No job is claimed so often between two boots.
 EPOCH_BITS = 32
 
@@ -131,6 +133,11 @@ class Engine:
         self.database.reserve()
         if (epoch := self.database.epoch(processes.boot())) is not None:
             self.floor = epoch << EPOCH_BITS
+
+    def checkpoint(self) -> None:
+        """Bring what is in a file's log into the file; what another process reads just now may stay."""
+        if (bring := getattr(self.database, "checkpoint", None)) is not None:
+            self.writer.between_commits(bring, CHECKPOINT_SECONDS)
 
     def _draw_elsewhere(self) -> None:
         self.ids.scatter()

@@ -8,7 +8,7 @@
 --   duework_lane     one row for each (queue, task, priority, tier, share, alone): jobs that are interchangeable for
 --                    admission. A pause or a pace moves the lane's `due`, and touches no job.
 --   duework_attempt  one row for each attempt that did not end well: (job, fence).
---   duework_once     keys that admit one job for longer than it is open (`once=`).
+--   duework_once     keys that admit one job for longer than it is open (`once=`); of requests also a number of the body.
 --   duework_worker   processes that work, and how to see that one of them is dead.
 --   duework_pause    queues that are paused; '*' is all of them.
 --   duework_mark     the commit marker of each writer. duework_meta: what is kept by name, such as the boots.

@@ -7,8 +7,8 @@ and works on lists. Locks are always taken in one order: serial values, then job
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
@@ -24,6 +24,8 @@ OPERATE = load("duework.kernel", "operate")
 
 # The most rows that one transaction of an operator's verb touches.
 CHUNK = 1000
+# Phases of jobs that a worker has: few, with an index of their own.
+HELD = frozenset({"running", "expired"})
 
 
 def cancel(
@@ -115,8 +117,36 @@ class Filter:
     own: bool = False
 
 
-def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
-    """One page of jobs, newest first; go on with `before` set to the last id."""
+class Found(NamedTuple):
+    """Rows of jobs, and the `before` with which a search goes on; None where it has seen everything."""
+
+    rows: list[tuple[Any, ...]]
+    before: int | None
+
+
+def search(tx: Tx, wanted: Filter, *, now: int, most: int | None = None) -> Found:
+    """One page of jobs, newest first; with `most`, of the next so many rows whatever they are.
+
+    A filter that few jobs fit would else walk through the whole table.
+    """
+    floor = 0 if most is None else _floor(tx, wanted, most)
+    ids = _searched(tx, replace(wanted, after=max(wanted.after, floor)), now=now)
+    full = ids and len(ids) == min(wanted.limit, CHUNK)
+    before = ids[-1] if full else floor + 1 if floor > wanted.after else None
+    return Found(tx.query(JOBS.jobs, {"ids": ids}), before)
+
+
+def _floor(tx: Tx, wanted: Filter, most: int) -> int:
+    """The first job that a look does not reach; 0 if it reaches the end, or finds its page at once."""
+    if wanted.phase in HELD or not (wanted.phase or wanted.task or wanted.queue or wanted.key):
+        return 0
+    failed = wanted.phase == "failed"
+    statement = OPERATE.search_floor_failed if failed else OPERATE.search_floor
+    rows = tx.query(statement, {"before": wanted.before, "look": most})
+    return int(rows[0][0]) if rows else 0
+
+
+def _searched(tx: Tx, wanted: Filter, *, now: int) -> list[int]:
     values: dict[str, Any] = {
         "before": wanted.before,
         "after": wanted.after,
@@ -129,11 +159,11 @@ def search(tx: Tx, wanted: Filter, *, now: int) -> list[tuple[Any, ...]]:
     more = {"phase": wanted.phase, "now": now, "own": int(own), "own_queue": OWN_QUEUE}
     if wanted.phase == "failed":
         found = tx.query(OPERATE.search_failed, values)
-    elif wanted.phase in {"running", "expired"}:
+    elif wanted.phase in HELD:
         found = tx.query(OPERATE.search_held, {**values, **more})
     else:
         found = tx.query(OPERATE.search, {**values, **more})
-    return tx.query(JOBS.jobs, {"ids": [row[0] for row in found]})
+    return [row[0] for row in found]
 
 
 def replan(tx: Tx, plans: Sequence[tuple[int, int]]) -> list[int]:

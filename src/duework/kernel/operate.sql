@@ -4,9 +4,9 @@
 select id from duework_lane where queue = :queue
 
 -- name: held_by_worker
--- In the order of its index, so that no planner thinks of walking through the table instead.
+-- In the order of its index and up to a bound, so that no planner thinks of walking through the table instead.
 select worker, count(*) from (
-    select worker from duework_job where worker is not null order by due limit 1000000) held
+    select worker from duework_job where worker is not null order by due limit 10000) held
 group by worker
 
 -- name: search
@@ -57,6 +57,13 @@ limit :wanted
 -- name: search_floor
 -- The first job that a look at so many does not reach; by the numbers alone.
 select id from duework_job where id < :before order by id desc limit 1 offset :look
+
+-- name: search_floor_failed
+-- The same among those that failed.
+select id from duework_job where state = 'failed' and id < :before order by id desc limit 1 offset :look
+
+-- name: in_order
+-- Counts stop at a bound if their rows come in the order of an index; SQLite reads them in no other way.
 
 -- name: summary
 -- Per lane: ready and waiting jobs, counted up to a bound, and the oldest ready one.

@@ -50,8 +50,7 @@ class Transaction(CommitVerbs[Enqueued, Any]):
         """Insert, update or delete, once or for each of `rows`."""
         return self._tx.write(sql, rows, **values)
 
-    def schedule(self, task: Any, /, **options: Any) -> None:
-        """Make or change a schedule in this transaction; options as `app.schedule`."""
+    def _schedule(self, task: Any, /, **options: Any) -> None:
         new = task.as_schedule(options, self._commit_now())
         # One without a slot to come is refused, or changes nothing: that is known at once.
         if self._gathered is None or new.slot is None:

@@ -152,9 +152,8 @@ def words(fact: Reported) -> facts.Words:  # noqa: C901, PLR0911, PLR0912 - one 
             text = f"the clock was set by {fact.milliseconds:+} ms: no lease is taken over for now"
             return facts.Words(how, "clock_stepped", text)
         case facts.Parked():
-            return facts.Words(
-                how, "parked", f"nothing can be written, no job is claimed: {fact.why}"
-            )
+            text = f"nothing can be written, no job is claimed: {fact.why}"
+            return facts.Words(how, "parked", text)
         case facts.Resumed():
             return facts.Words(how, "resumed", "writing works again")
         case facts.UnknownTask():
@@ -169,13 +168,11 @@ def words(fact: Reported) -> facts.Words:  # noqa: C901, PLR0911, PLR0912 - one 
         case facts.ShapeFact():
             return _of_shape(fact)
         case Stopping():
-            return facts.Words(
-                how, "stopping", f"{fact.signal}: no more jobs are claimed, {_rest(fact)}"
-            )
+            text = f"{fact.signal}: no more jobs are claimed, {_rest(fact)}"
+            return facts.Words(how, "stopping", text)
         case ChildStarted():
-            return facts.Words(
-                how, "child_started", f"process {fact.number} started: pid {fact.pid}"
-            )
+            text = f"process {fact.number} started: pid {fact.pid}"
+            return facts.Words(how, "child_started", text)
         case ChildEnded():
             return facts.Words(how, "child_ended", _ended(fact))
 

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from duework.errors import UsageError
 from duework.web import acts, metrics, overview, pages
+from duework.web.api.door import answer_refusal, api_routes, is_api
 from duework.web.limits.rates import RateLimits, Refuse
 from duework.web.limits.settings import WebSettings, load
 from duework.web.live.route import PATH, live_route
@@ -66,7 +67,7 @@ def make(
     parts = part_routes(app, route, [*taken, *(each.path for each in shapes)])
     live = live_route(app, [*own[:-1], *parts], render)
     # The last of ours answers to whatever is left.
-    routes: list[BaseRoute] = [live, *own[:-1], *parts, own[-1]]
+    routes: list[BaseRoute] = [live, *own[:-1], *api_routes(app), *parts, own[-1]]
     if prefix:
         routes = [Mount(prefix, routes=routes)]
     sign_ins = {f"{method} {prefix}{path}" for method, path in _sign_ins(app)}
@@ -91,6 +92,9 @@ def _refusal(app: App, render: Any) -> Refuse:
     async def refuse(scope: Scope, receive: Receive, send: Send, why: HTTPException) -> None:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1013})
+            return
+        if is_api(scope):
+            await answer_refusal(why, Request(scope))(scope, receive, send)
             return
         visit = Visit(app, Request(scope), None, render=render)
         await problem(visit, why.status_code, why.detail, why.headers)(scope, receive, send)

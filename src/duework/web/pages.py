@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
+from duework import verbs
 from duework.clock import FOREVER
 from duework.errors import NotFound
 from duework.handles import Job
 from duework.kernel.engine import OWN_TASKS
-from duework.kernel.operate import OPERATE
 from duework.web.filters import dur
 from duework.web.overview import sums
 from duework.web.rendering import first_line, static_files
@@ -24,8 +24,6 @@ from duework.web.visits import SOON, Visit
 
 PAGE = 50
 LONGEST = 300
-# With a filter so many jobs are looked at for one page.
-LOOK = 10_000
 PHASES = ("running", "ready", "waiting", "failed", "done", "cancelled")
 FILTERS = ("task", "queue", "key")
 # A row is kept for ever from here on; see `keep_failed`.
@@ -57,18 +55,14 @@ def jobs(visit: Visit) -> Response:
     before = visit.asked("before") or str(2**62)
     if not re.fullmatch(r"[0-9]{1,19}", before):
         raise HTTPException(400, "`before` is the id of a job.")
-    below = min(int(before), 2**62)
-    # Without a filter the newest are found at once.
-    floor = _floor(visit, below) if phase or any(wanted.values()) else 0
-    page = visit.app.jobs(phase=phase, **wanted, before=below, after=floor, limit=PAGE)
-    shown, status = page, visit.app.status()
+    found = visit.app.search_jobs(phase=phase, **wanted, before=min(int(before), 2**62), limit=PAGE)
+    shown, status = found.jobs, visit.app.status()
     counts = {**sums(status), "failed": status.failed}
 
     def url(**more: str) -> str:
         query = urlencode({k: v for k, v in {"phase": phase, **wanted, **more}.items() if v})
         return f"{visit.base}/jobs" + (f"?{query}" if query else "")
 
-    older = page[-1].id if len(page) == PAGE else floor + 1 if floor else 0
     newer, rows = 0, visit.rows
     if rows is not None:
         # What the reader looks at stands still.
@@ -90,18 +84,11 @@ def jobs(visit: Visit) -> Response:
         with_phase=lambda value: url(phase=value),
         without=lambda name: url(**{name: ""}),
         newest=url(),
-        older=url(before=str(older)) if older else "",
-        looked=LOOK if floor and len(page) < PAGE else 0,
+        older="" if found.before is None else url(before=str(found.before)),
+        looked=verbs.LOOK if found.before is not None and len(found.jobs) < PAGE else 0,
         paged=bool(visit.asked("before")),
         says=says,
     )
-
-
-def _floor(visit: Visit, before: int) -> int:
-    """The first job that a look does not reach, so that what matches nothing costs no more; 0 if it ends."""
-    with visit.app.wiring.engine.database.reading() as tx:
-        rows = tx.query(OPERATE.search_floor, {"before": before, "look": LOOK})
-    return int(rows[0][0]) if rows else 0
 
 
 def _is_newer(job: Job[Any], rows: Sequence[int]) -> bool:

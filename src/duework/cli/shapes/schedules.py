@@ -1,11 +1,13 @@
-"""`duework schedules`: list, show, pause, resume, fire, postpone, delete, and what comes next."""
+"""`duework schedules`: list, show, edit, pause, resume, fire, postpone, delete, and what comes next."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 from rich.text import Text
 
-from duework import App, Schedule
+from duework import App, Schedule, UsageError
 from duework.cli.base import examples, on_database, sure
 from duework.cli.out import STYLES, Out, ago, first_line, plain
 from duework.observe.log import escaped
@@ -13,7 +15,7 @@ from duework.observe.log import escaped
 
 @click.group()
 def schedules() -> None:
-    """List schedules, see when they fire, and pause, resume, fire, postpone or delete one."""
+    """List schedules, see when they fire, and edit, pause, resume, fire, postpone or delete one."""
 
 
 @schedules.command(
@@ -132,6 +134,35 @@ def resume(app: App, out: Out, key: str) -> None:
 def postpone(app: App, out: Out, key: str, length: str) -> None:
     """Fire the next slot that much later: '10m', '2h'."""
     _said(out, app.get_schedule(key).postpone(length))
+
+
+@schedules.command(
+    epilog=examples(
+        'duework schedules edit nightly --cron "30 3 * * *" --tz Europe/London',
+        "duework schedules edit poll --every 10m --owner ada --why 'as often as they allow'",
+    )
+)
+@click.argument("key")
+@click.option("--cron", metavar="RULE", help="Five fields: minute, hour, day, month, weekday.")
+@click.option("--every", metavar="TIME", help="So often: 10m.")
+@click.option("--rrule", metavar="RULE", help="A recurrence rule of iCalendar.")
+@click.option("--at", metavar="TIME", help="Once, then.")
+@click.option("--start", metavar="TIME", help="What it counts from.")
+@click.option("--end", metavar="TIME", help="Nothing is fired later.")
+@click.option("--tz", metavar="ZONE", help="Its time zone: Europe/London.")
+@click.option("--missed", type=click.Choice(["skip", "once", "all"]), help="What passed unfired.")
+@click.option(
+    "--overlap", type=click.Choice(["skip", "queue", "replace"]), help="If the last one still runs."
+)
+@click.option("--owner", help="Who is asked about it.")
+@click.option("--why", help="Why it runs that often.")
+@on_database()
+def edit(app: App, out: Out, key: str, **given: Any) -> None:
+    """Change a schedule, and say when it fires then. No release changes it back."""
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if not options:
+        raise UsageError("nothing to change: give --cron, --every, --tz, --owner and so on")
+    _said(out, app.get_schedule(key).edit(**options))
 
 
 @schedules.command(epilog=examples("duework schedules fire nightly"))

@@ -25,13 +25,15 @@ CONNECTING = {
     "tcp_user_timeout": 5000,
     "application_name": "duework",
 }
-# The same on the server's side, whose default is two hours: so long the transaction of a client that
+# Keepalives on the server's side too, whose default is two hours: so long the transaction of a client that
 # was cut off would keep its locks, and its view of old rows from being cleared up.
 SERVER = {
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "10s",
+    # The one that the driver can read; the role may have another.
+    "datestyle": "iso",
 }
 # What the engine's own connections ask for besides.
 WRITER = {
@@ -44,6 +46,13 @@ WRITER = {
     # the timer. There the keepalives of its side must do.
     "idle_in_transaction_session_timeout": "10s",
 }
+# The same for one transaction, where a pooler has dropped what was asked for at the start.
+WRITING: tuple[bytes, None] = (
+    b"""select set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
+    set_config('statement_timeout', '30s', true), set_config('lock_timeout', '10s', true),
+    set_config('idle_in_transaction_session_timeout', '10s', true)""",
+    None,
+)
 # Between two reads of one view may lie some thinking; a client that was cut off in there is gone.
 READER = {
     "statement_timeout": WRITER["statement_timeout"],
@@ -57,6 +66,7 @@ ADVICE = {
     "too many clients": "raise max_connections, or end other programs",
     "connection slots": "raise max_connections, or end other programs",
     "too many connections": "raise the limit of the database or of the role",
+    "unsupported startup parameter": "for PgBouncer: ignore_startup_parameters = options",
     "Connection refused": "is the server running, and is the port right?",
 }
 
@@ -83,7 +93,7 @@ def arguments(url: str, **settings: str) -> dict[str, Any]:
 def opened(kind: type[Connection], given: dict[str, Any]) -> Connection:
     """A new connection; `Retryable` says why there is none and what to do."""
     try:
-        return kind.connect(**given, autocommit=True)
+        return settled_in(kind.connect(**given, autocommit=True))
     except psycopg.Error as error:
         host, port = given.get("host", "localhost"), given.get("port", 5432)
         reason = first_line(error).rpartition(" failed: ")[2]
@@ -91,6 +101,24 @@ def opened(kind: type[Connection], given: dict[str, Any]) -> Connection:
             reason = reason.replace(str(password), "***")
         message = f"PostgreSQL at {host}:{port} cannot be reached: {reason}{_advice(reason)}"
         raise Retryable(message) from error
+
+
+def settled_in(connection: Connection) -> Connection:
+    """Do without prepared statements behind a pooler: the next transaction may be on another session."""
+    try:
+        row = connection.execute(b"select pg_backend_pid()").fetchone()
+    except psycopg.Error:
+        connection.close()
+        raise
+    # A pooler tells its clients a number of its own, by which they may cancel.
+    if row is not None and row[0] != connection.info.backend_pid:
+        connection.prepare_threshold = None
+    return connection
+
+
+def pooled(connection: Connection) -> bool:
+    """Whether a pooler is in between, such as PgBouncer, in whatever mode."""
+    return connection.prepare_threshold is None
 
 
 def _advice(reason: str) -> str:

@@ -24,8 +24,8 @@ from psycopg.pq import TransactionStatus
 
 from duework.clock import monotonic, pause
 from duework.db.adopted import unwrapped
-from duework.db.database import Retryable, Tx, Values, current_pid
-from duework.db.postgres.connect import READER, WRITER, arguments, opened
+from duework.db.database import FORKED, Retryable, Tx, Values, current_pid
+from duework.db.postgres.connect import READER, WRITER, WRITING, arguments, opened, pooled
 from duework.db.postgres.tx import (
     BEGIN,
     LASTING,
@@ -65,9 +65,10 @@ _ALL_LAST = b"""select set_config('synchronous_commit', 'on', false)
 where current_setting('synchronous_commit') = 'off'"""
 _SEALED = b"select 1 from duework_mark where process = %(process)s and number = -%(number)s"
 _FORGET = b"delete from duework_mark where process = %(process)s and number = %(number)s"
-_BACKEND = b"select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
+# As a number: a role may have times written so that the driver cannot read them.
+_BACKEND = b"select pid, extract(epoch from backend_start) from pg_stat_activity where pid = pg_backend_pid()"
 _TERMINATE = b"""select pg_terminate_backend(pid) from pg_stat_activity
-where pid = %(pid)s and backend_start = %(start)s"""
+where pid = %(pid)s and extract(epoch from backend_start) = %(start)s"""
 
 
 class _NoAnswer(psycopg.OperationalError):
@@ -119,14 +120,10 @@ class PostgresDatabase:
         self._idle: list[Connection] = []
         self._readers: list[Connection] = []
         self._lock = threading.Lock()
+        self.busy = threading.Lock()
         self._closed = False
         self._here = current_pid()
         self._pid = self._here[0]
-
-    @property
-    def safe_url(self) -> str:
-        """The URL to show to people: without its password."""
-        return redacted(self.url)
 
     # --- the writer's side
 
@@ -142,8 +139,9 @@ class PostgresDatabase:
         connection = self._write_connection()
         self._number += 1
         marker = {**self._marker(), "before": self._last_marker}
-        at_once = monotonic() < self._at_once_until
-        return PostgresTx(connection, self._kernel, marker, at_once=at_once)
+        ahead = [WRITING] if pooled(connection) else []
+        at_once = not ahead and monotonic() < self._at_once_until
+        return PostgresTx(connection, self._kernel, marker, ahead=ahead, at_once=at_once)
 
     def _marker(self) -> dict[str, Any]:
         return {"process": self._process, "number": self._number, "lasting": self._lasting}
@@ -204,8 +202,7 @@ class PostgresDatabase:
             happened = connection.execute(_SEALED, marker).fetchone() is None
             connection.execute(b"rollback")
             return happened
-        # Behind a pooler it was another session that was terminated: what comes late finds the place
-        # taken for good.
+        # Behind a pooler nothing was terminated: what comes late finds the place taken for good.
         connection.execute(_SEAL, marker | {"number": -self._number})
         connection.execute(_FORGET, marker | {"number": self._last_marker})
         connection.execute(b"commit")
@@ -222,7 +219,7 @@ class PostgresDatabase:
             except psycopg.Error as error:
                 connection.close()
                 raise translate(error) from error
-            self._backend = {"pid": row[0], "start": row[1]}
+            self._backend = {"pid": None if pooled(connection) else row[0], "start": row[1]}
             # One that is dropped to make room is dropped after a statement that may be the commit.
             connection.prepared_max = None
             self._writer, self._kernel = connection, kernel_cursor(connection)
@@ -242,6 +239,7 @@ class PostgresDatabase:
         tx = PostgresTx(connection, ahead=[(_LAST, {"lasting": self._lasting})])
         try:
             yield tx
+            self._check_forked()
             try:
                 tx.finish()
             except psycopg.Error as error:
@@ -292,7 +290,7 @@ class PostgresDatabase:
         self._check()
         try:
             connection = opened(psycopg.Connection, self._arguments)
-            if self._lasting:
+            if self._lasting and not pooled(connection):
                 connection.execute(_ALL_LAST)
             connection.autocommit = False
         except (Retryable, psycopg.Error) as error:
@@ -316,7 +314,7 @@ class PostgresDatabase:
 
     def backup(self, target: str) -> Iterator[tuple[int, int]]:
         """Not ours to do: PostgreSQL has its own tools."""
-        how = f"pg_dump --format=custom --file={target} {self.safe_url}"
+        how = f"pg_dump --format=custom --file={target} {redacted(self.url)}"
         raise UsageError(f"a PostgreSQL database is backed up by its own tools: {how}")
 
     def reserve(self) -> None:
@@ -345,11 +343,13 @@ class PostgresDatabase:
         self._drop_writer()
 
     def _check(self) -> None:
-        if self._here[0] != self._pid:
-            message = "this App was opened before a fork; make a new App in the child process"
-            raise UsageError(message)
+        self._check_forked()
         if self._closed:
             raise UsageError("this App is closed")
+
+    def _check_forked(self) -> None:
+        if self._here[0] != self._pid:
+            raise UsageError(FORKED)
 
     def _ask(self, query: bytes, values: Values | None = None) -> list[tuple[Any, ...]]:
         connection, cursor = self._borrow(self._readers, query, values=values)
@@ -404,6 +404,8 @@ class PostgresDatabase:
             connection.close()
 
     def _give_back(self, idle: list[Connection], connection: Connection) -> None:
+        if self._here[0] != self._pid:
+            return
         if _reset(connection):
             with self._lock:
                 if not self._closed and len(idle) < IDLE_CONNECTIONS:

@@ -7,8 +7,10 @@ itself. Nothing may depend on a notification: it only makes a look come sooner.
 
 from __future__ import annotations
 
+import logging
 import os
 import random
+import secrets
 import selectors
 import threading
 from collections.abc import Callable
@@ -16,11 +18,18 @@ from collections.abc import Callable
 import psycopg
 from psycopg import sql
 
-from duework.db.postgres.connect import arguments
+from duework.db.postgres.connect import arguments, pooled, settled_in
+
+logger = logging.getLogger("duework")
 
 CHANNEL = "duework"
 RECONNECTED = "reconnected"
+# Begins as the words between listeners do, so that no worker is rung by it.
+ECHO = "feed echo"
 LONGEST_BACKOFF = 5.0
+# How long a word of one's own takes at most, and how soon a pooler is tried again.
+ECHO_SECONDS = 2.0
+WITHOUT_SECONDS = 60.0
 
 
 class Listener:
@@ -44,7 +53,7 @@ class Listener:
         self._stop = threading.Event()
         # A byte in this pipe ends the wait for the socket; the thread needs no timeout to notice.
         self._wake, self._waker = os.pipe()
-        self._listening = False
+        self._listening = self._told = False
         self._thread = threading.Thread(target=self._serve, name="duework-listener", daemon=True)
         self._thread.start()
 
@@ -70,9 +79,13 @@ class Listener:
         while not self._stop.is_set():
             try:
                 with psycopg.connect(**self._arguments, autocommit=True) as connection:
-                    connection.execute(self._listen)
+                    settled_in(connection).execute(self._listen)
+                    if pooled(connection) and not self._heard(connection):
+                        self._do_without()
+                        continue
                     failures, self._listening = 0, True
-                    if connected_before:
+                    # What came before the echo was not told.
+                    if connected_before or pooled(connection):
                         self._callback(RECONNECTED)
                     self._send(connection, self._greeting)
                     connected_before = True
@@ -83,6 +96,22 @@ class Listener:
                 self._listening = False
             backoff = min(0.05 * 2.0 ** min(failures, 10), LONGEST_BACKOFF)
             self._stop.wait(backoff * (0.5 + random.random() / 2))  # noqa: S311 - jitter
+
+    def _heard(self, connection: psycopg.Connection) -> bool:
+        """Whether words of another connection come through a pooler: in its transaction mode they do not."""
+        word = f"{ECHO} {secrets.token_hex(8)}"
+        with psycopg.connect(**self._arguments, autocommit=True) as other:
+            self._send(settled_in(other), word)
+        return any(each.payload == word for each in connection.notifies(timeout=ECHO_SECONDS))
+
+    def _do_without(self) -> None:
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "notifications do not come through the pooler in between (PgBouncer in transaction mode?):"
+                " workers look for themselves, twice a second; for quicker starts give them the server's URL"
+            )
+        self._stop.wait(WITHOUT_SECONDS)
 
     def _follow(self, connection: psycopg.Connection) -> None:
         with selectors.DefaultSelector() as selector:

@@ -116,7 +116,7 @@ class PostgresTx:
         self.note: Callable[[Statement], None] | None = None
         self._kernel = kernel
         self._marker = marker
-        self._ahead = [*ahead] if marker is None else [(BEGIN, None), (_MARK, marker)]
+        self._ahead = [*ahead] if marker is None else [(BEGIN, None), *ahead, (_MARK, marker)]
         self._adopted = adopted
         self._at_once = at_once
         self._limit: Limit | None = None
@@ -374,6 +374,9 @@ class PostgresTx:
 def _rows(cursor: Cursor) -> list[tuple[Any, ...]]:
     try:
         return cursor.fetchall() if cursor.description else []
+    except NotImplementedError as error:
+        # A `datestyle` of the session's own.
+        raise DatabaseError(f"a value cannot be read: {first_line(error)}") from error
     except psycopg.Error as error:
         raise translate(error) from error
 

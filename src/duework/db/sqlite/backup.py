@@ -19,6 +19,8 @@ from duework.errors import UsageError
 
 def copied(connect: Callable[[], apsw.Connection], path: Path) -> Iterator[tuple[int, int]]:
     """Copy to a new file; yields how many pages are done, and of how many."""
+    if "\0" in str(path):
+        raise UsageError(f"there is a NUL in the path {str(path)!r}")
     if os.path.lexists(path):
         raise UsageError(f"{path} is there already: a backup overwrites nothing")
     files.create(path)

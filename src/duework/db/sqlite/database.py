@@ -15,27 +15,37 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
 
 import apsw
 
 from duework.clock import monotonic, pause
-from duework.db.database import Retryable, Tx, Values, current_pid
+from duework.db.adopted import driver_connection
+from duework.db.database import FORKED, Retryable, Tx, Values, current_pid
 from duework.db.queries import Statement
-from duework.db.sqlite import files
+from duework.db.sqlite import files, forks
 from duework.db.sqlite.backup import copied
 from duework.db.sqlite.boots import current
 from duework.db.sqlite.foreign import ForeignCommits
 from duework.db.sqlite.markers import CommitMarkers
+from duework.db.sqlite.pulse import Pulse
 from duework.db.sqlite.repair import mend
 from duework.db.sqlite.reserve import Reserve
-from duework.db.sqlite.tx import Connection, SqliteTx, close, left_something, translated, unopened
+from duework.db.sqlite.tx import (
+    Connection,
+    SqliteTx,
+    check_version,
+    close,
+    configure,
+    left_something,
+    translated,
+    unopened,
+)
+from duework.db.sqlite.url import parse
 from duework.db.sqlite.wal import Log
 from duework.db.writer.blocks import BLOCK_SECONDS
 from duework.db.writer.writer import run_after_commit
-from duework.errors import DatabaseError, Gone, SchemaMismatch, Unavailable, Unknown, UsageError
+from duework.errors import DatabaseError, Gone, Unavailable, Unknown, UsageError
 
-OLDEST = (3, 51, 3)
 BUSY_SECONDS = 0.25
 IDLE_CONNECTIONS = 4
 # How often a writer looks whether it is the only one.
@@ -43,7 +53,7 @@ LOOK_SECONDS = 0.02
 
 
 class SqliteDatabase:
-    """One database file, or a private one in memory for tests."""
+    """One database file."""
 
     kind = "sqlite"
 
@@ -58,23 +68,16 @@ class SqliteDatabase:
         self._writer: Connection | None = None
         self._crowd, self._others = ForeignCommits(), ForeignCommits()
         self._foreign_until = self._look_at = 0.0
-        self._pulse: Connection | None = None
-        self._pulse_lock = threading.Lock()
-        self._pulse_stale = False
-        self._pulses = 0
+        self._pulse = Pulse(self.connect)
         self._readers: list[Connection] = []
         self._idle: list[Connection] = []
         self._lock = threading.Lock()
+        self.busy, self.door = threading.Lock(), threading.Lock()
         self._identity: files.Identity | None = None
         self._closed = False
         self._here = current_pid()
         self._pid = self._here[0]
-        if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST:
-            message = (
-                f"SQLite {apsw.sqlite_lib_version()} can corrupt a database with several writers;"
-                f" install apsw with SQLite {'.'.join(map(str, OLDEST))} or newer"
-            )
-            raise SchemaMismatch(message)
+        check_version()
 
     @property
     def inode(self) -> tuple[int, int] | None:
@@ -236,6 +239,7 @@ class SqliteDatabase:
         run_after_commit(tx)
 
     def _commit_block(self, connection: Connection) -> None:
+        self._check_forked()
         try:
             with translated():
                 connection.execute("commit")
@@ -274,6 +278,8 @@ class SqliteDatabase:
         return connection
 
     def _give_back(self, idle: list[Connection], connection: Connection, *, sound: bool) -> None:
+        if self._here[0] != self._pid:
+            return
         try:
             if connection.in_transaction:
                 connection.execute("rollback")
@@ -289,11 +295,12 @@ class SqliteDatabase:
         close(connection)
 
     def adopt(self, connection: Any) -> Tx:
-        if isinstance(connection, apsw.Connection):
-            if isinstance(connection, Connection):
-                connection.beside.check()
-            return SqliteTx(connection)
-        return files.adopt_stdlib(connection, self.path)
+        found = driver_connection(connection)
+        if isinstance(found, apsw.Connection):
+            if isinstance(found, Connection):
+                found.beside.check()
+            return SqliteTx(found)
+        return files.adopt_stdlib(found, self.path)
 
     def connect(self) -> Connection:
         self._check_usable()
@@ -303,26 +310,8 @@ class SqliteDatabase:
             raise Unavailable(str(error)) from error.__cause__
 
     def pulse(self) -> int | None:
-        """Asks a connection of its own: the number is only comparable with itself."""
         self._check_identity()
-        with self._pulse_lock:
-            if self._pulse_stale:
-                self._drop_pulse()
-            connection = self._pulse
-            if connection is None:
-                connection = self._pulse = self.connect()
-                # What happened in between, this one cannot know.
-                self._pulses += 1
-            try:
-                with translated():
-                    version = int(connection.pragma("data_version"))
-                connection.beside.check()
-            except Retryable as error:
-                raise Unavailable(str(error)) from error.__cause__
-            finally:
-                if self._closed:
-                    self._drop_pulse()
-            return (self._pulses << 32) + version
+        return self._pulse.ask()
 
     def now(self) -> int | None:
         return None
@@ -347,8 +336,15 @@ class SqliteDatabase:
         assert isinstance(tx, SqliteTx), "a transaction of ours"
         return mend(tx.connection)
 
+    def checkpoint(self) -> bool:
+        """Bring the log into the file, so that a copy of it has all; asked between two commits."""
+        with contextlib.suppress(apsw.Error):
+            self._write_connection().wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+            return True
+        return False
+
     def close(self) -> None:
-        self._closed = True
+        self._closed = self._pulse.over = True
         if self._here[0] != self._pid:
             # They are the parent's: closing them here would end its locks and clear up its files.
             return
@@ -360,6 +356,11 @@ class SqliteDatabase:
             if self._identity is not None:
                 self._identity.release()
 
+    def rest(self) -> bool:
+        """Close what is idle, for a fork; it is opened again when it is needed."""
+        self._drop_connections()
+        return self.inode is None or not files.handles(self.inode)
+
     def _drop_connections(self) -> None:
         with self._lock:
             dropped = self._readers + self._idle
@@ -370,33 +371,29 @@ class SqliteDatabase:
             self._writer = None
         for connection in dropped:
             close(connection)
-        # The pulse is asked for in another thread: while that has it, it is left to it.
-        self._pulse_stale = True
-        if self._pulse_lock.acquire(timeout=1):
-            try:
-                self._drop_pulse()
-            finally:
-                self._pulse_lock.release()
-
-    def _drop_pulse(self) -> None:
-        pulse, self._pulse, self._pulse_stale = self._pulse, None, False
-        if pulse is not None:
-            close(pulse)
+        self._pulse.drop()
 
     def _check_usable(self) -> None:
-        if self._here[0] != self._pid:
-            message = "this App was opened before a fork; make a new App in the child process"
-            raise UsageError(message)
+        self._check_forked()
         if self._closed:
             raise UsageError("this App is closed")
+
+    def _check_forked(self) -> None:
+        if self._here[0] != self._pid:
+            raise UsageError(FORKED)
 
     def _check_identity(self) -> None:
         if self._identity is not None:
             self._identity.check()
 
     def _open(self) -> Connection:
+        with self.door:
+            return self._open_here()
+
+    def _open_here(self) -> Connection:
         if self._identity is None:
             self._identity = files.claim(self.path, force="network" in self._options)
+            forks.follow(self)
         self._check_identity()
         connection: Connection | None = None
         try:
@@ -421,28 +418,7 @@ class SqliteDatabase:
         return connection
 
     def _configure(self, connection: apsw.Connection) -> None:
-        for tries in range(400):
-            try:
-                connection.pragma("journal_mode", "wal")
-                break
-            except apsw.BusyError:
-                if tries == 399:  # noqa: PLR2004 - about two seconds
-                    raise
-                pause(0.002 + random.random() * 0.006)  # noqa: S311 - jitter
-        connection.pragma("synchronous", self._log.synchronous)
-        connection.pragma("foreign_keys", "on")
-        connection.pragma("trusted_schema", "off")
-        connection.pragma("cell_size_check", "on")
-        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        configure(connection, self._log.synchronous)
 
 
-def parse(url: str) -> tuple[Path, dict[str, list[str]]]:
-    """The file of `sqlite:///relative.db`, `sqlite:////absolute.db`."""
-    parts = urlsplit(url)
-    if parts.netloc or not parts.path.strip("/"):
-        message = f"cannot read {url!r}: write sqlite:///work.db, or sqlite:////var/lib/work.db"
-        raise UsageError(message)
-    return Path(unquote(parts.path[1:])).absolute(), parse_qs(parts.query, keep_blank_values=True)
-
-
-__all__ = ["Gone", "SqliteDatabase", "SqliteTx", "parse"]
+__all__ = ["Gone", "SqliteDatabase", "SqliteTx"]

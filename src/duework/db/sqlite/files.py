@@ -31,10 +31,17 @@ MOUNTS = Path("/proc/self/mountinfo")
 # Two changes of a folder may bear the same time if they are no further apart; it is a tenth of that.
 TICK_SECONDS = 0.1
 
+FORKED = (
+    "{path} was open when this process was forked, in a transaction or by a connection from app.connect(),"
+    " and SQLite cannot open it safely in the child: end that before the fork"
+)
+
 # Inodes that this process has open through apsw, with a count of Apps each.
 _ours: dict[tuple[int, int], int] = {}
 _lock = threading.Lock()
 _hooked: list[bool] = []
+# Connections of the process that this one was forked from; kept, since closing them would touch its files.
+_inherited: list[Any] = []
 
 
 class Identity:
@@ -142,10 +149,13 @@ def claim(path: Path, *, force: bool, mounts: Path = MOUNTS) -> Identity:
     if inode is None:
         raise Unavailable(explain(path, OSError("there is no such file")))
     with _lock:
-        if inode not in _ours and _open_here(inode):
+        if inode not in _ours and handles(inode) > _by_apsw(inode):
+            if _inherited:
+                raise UsageError(FORKED.format(path=path))
             message = (
                 f"{path} is already open in this process through another SQLite library, and two of"
-                " them on one file corrupt it: close that connection first and use app.connect()"
+                " them on one file corrupt it: close that connection first and use app.connect(), or"
+                " enqueue in its transaction by task.using(connection=…) and leave the rest to others"
             )
             raise UsageError(message)
         _ours[inode] = _ours.get(inode, 0) + 1
@@ -153,6 +163,16 @@ def claim(path: Path, *, force: bool, mounts: Path = MOUNTS) -> Identity:
             sys.addaudithook(_audit)
             _hooked.append(True)
     return Identity(path, inode)
+
+
+def begin_anew() -> None:
+    """In the child of a fork: nothing is open here, and what the parent had open is not to be used."""
+    global _lock  # noqa: PLW0603 - it may have been held by a thread that is not here
+    import apsw
+
+    _lock = threading.Lock()
+    _ours.clear()
+    _inherited.extend(apsw.connections())
 
 
 def create(path: Path) -> None:
@@ -252,12 +272,26 @@ def fill_ballast(path: Path, size: int) -> bool:
     return True
 
 
-def _open_here(inode: tuple[int, int]) -> bool:
+def handles(inode: tuple[int, int]) -> int:
+    """How often this process has the file open, by whatever library."""
     try:
         handles = os.listdir("/proc/self/fd")
     except OSError:
-        return False
-    return any(inode_of(Path("/proc/self/fd", handle)) == inode for handle in handles)
+        return 0
+    return sum(inode_of(f"/proc/self/fd/{handle}") == inode for handle in handles)
+
+
+def _by_apsw(inode: tuple[int, int]) -> int:
+    """How often by connections of our own SQLite library, which may be the user's."""
+    import apsw
+
+    return sum(
+        inode_of(connection.db_filename(name)) == inode
+        for connection in apsw.connections()
+        if not any(connection is parents for parents in _inherited)
+        for name in connection.db_names()
+        if connection.db_filename(name)
+    )
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
@@ -285,10 +319,7 @@ def _meant(name: str) -> Iterator[str]:
 
 
 def adopt_stdlib(connection: Any, path: Path) -> Tx:
-    """A transaction on a stdlib `sqlite3` connection, or on the one inside SQLAlchemy's or Django's.
-
-    Allowed only while we have not opened the file.
-    """
+    """A transaction on a stdlib `sqlite3` connection: only while we have not opened the file."""
     import sqlite3
 
     from duework.db.sqlite.stdlib import StdlibTx
@@ -298,7 +329,8 @@ def adopt_stdlib(connection: Any, path: Path) -> Tx:
     if inode_of(path) in _ours:
         message = (
             "this process has the database open already, and a sqlite3 connection beside it breaks"
-            " the locks: take a connection from app.connect(), or use app.transaction()"
+            " the locks: take a connection from app.connect(), use app.transaction(), or let this"
+            " process do nothing with the App but enqueue by task.using(connection=…)"
         )
         raise UsageError(message)
     return StdlibTx(found)

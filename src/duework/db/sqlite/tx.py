@@ -7,13 +7,14 @@ the statement or of the file. What opens the connection and commits is not known
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from duework.clock import monotonic
+from duework.clock import monotonic, pause
 from duework.db.database import (
     Changes,
     NewRow,
@@ -27,7 +28,9 @@ from duework.db.limits import Limit
 from duework.db.queries import Statement
 from duework.db.sqlite.files import Beside, explain
 from duework.db.sqlite.reserve import FULL
-from duework.errors import DatabaseError, Unavailable
+from duework.errors import DatabaseError, SchemaMismatch, Unavailable
+
+OLDEST = (3, 51, 3)
 
 
 class Connection(apsw.Connection):
@@ -234,6 +237,33 @@ def unopened(path: Path, error: apsw.Error) -> Exception:
     if isinstance(error, apsw.CorruptError):
         return Unavailable(f"{path} is damaged ({error}): restore it from a backup")
     return Retryable(explain(path, error))
+
+
+def check_version() -> None:
+    """`SchemaMismatch` if this SQLite has a known fault."""
+    if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST:
+        message = (
+            f"SQLite {apsw.sqlite_lib_version()} can corrupt a database with several writers;"
+            f" install apsw with SQLite {'.'.join(map(str, OLDEST))} or newer"
+        )
+        raise SchemaMismatch(message)
+
+
+def configure(connection: apsw.Connection, synchronous: str) -> None:
+    """What every connection of ours is set to."""
+    for tries in range(400):
+        try:
+            connection.pragma("journal_mode", "wal")
+            break
+        except apsw.BusyError:
+            if tries == 399:  # noqa: PLR2004 - about two seconds
+                raise
+            pause(0.002 + random.random() * 0.006)  # noqa: S311 - jitter
+    connection.pragma("synchronous", synchronous)
+    connection.pragma("foreign_keys", "on")
+    connection.pragma("trusted_schema", "off")
+    connection.pragma("cell_size_check", "on")
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
 
 
 def close(connection: apsw.Connection) -> None:

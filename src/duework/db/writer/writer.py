@@ -53,7 +53,7 @@ class Writer:
         self._hold = Hold(database.url)
         # While a block is open, nothing else writes there.
         self._one_at_a_time = database.kind == "sqlite"
-        self._busy = threading.Lock()
+        self._busy = database.busy
         self._waiting: deque[Request] = deque()
         # Held while the writer's thread has nothing to do: a lock wakes a thread in half the time
         # of an event.

@@ -198,6 +198,10 @@ class Objects(Verbs):
         self._kinds[of] = kind
         return kind
 
+    def kinds(self) -> list[Kind]:
+        """The classes of objects that this process knows."""
+        return list(self._kinds.values())
+
     def find_classes(self) -> None:
         """Before a worker starts: know the classes that nobody has used yet, for their alarms."""
         found: dict[str, list[type[DurableObject]]] = {}

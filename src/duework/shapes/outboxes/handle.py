@@ -152,12 +152,16 @@ class OutboxHandle(Generic[M]):
         self._plan = plan
         self.codec = codec
         self.queue = queue
-        self.desk = plan.desk
 
     @property
     def name(self) -> str:
         """Its name, after that of its Part if it has one."""
         return self._plan.name
+
+    @property
+    def desk(self) -> OutboxOperator:
+        """The verbs on messages."""
+        return self._plan.desk
 
     @property
     def engine(self) -> Engine:
@@ -241,6 +245,8 @@ class OutboxShape(Hooks):
 
     def __init__(self, outbox: Outbox[Any], codec: ArgumentCodec) -> None:
         self._wiring: Wiring | None = None
+        # What its declaration gave to the user.
+        self.handle = OutboxHandle[Any](self, codec, outbox.queue)
         self.desk = OutboxOperator(lambda: self.engine)
         self.posting = OutboxRunner(outbox, codec, lambda: self.engine)
 
@@ -284,7 +290,7 @@ def declare_outbox(part: Part, name: str, outbox: Outbox[M]) -> OutboxHandle[M]:
     part.contents.register(post.posting.poller(), {**poll, "name": f"{name}.poll"})
     post.posting.name = made.name.removesuffix(".submit")
     part.contents.adopt(post)
-    return OutboxHandle(post, codec, outbox.queue)
+    return post.handle
 
 
 class OutboxVerbs(Verbs):

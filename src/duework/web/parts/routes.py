@@ -18,7 +18,7 @@ from duework.web.limits.rates import ADMITTED
 from duework.web.parts.bodies import BadRequest, bounded, from_fields, path_values, read_body
 from duework.web.parts.calls import call
 from duework.web.parts.problems import answer_problem, answer_reply
-from duework.web.tokens import same
+from duework.web.tokens import Who, same
 from duework.web.visits import SAFE, Visit, check_site, recognise, recognise_person
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ async def _admit(app: App, part: Part, route: PartRoute, request: Request) -> Pe
         _check_secret(part, auth, request)
         return None
     if auth == "token":
-        await run_in_threadpool(_check_token, app, request)
+        await run_in_threadpool(admit_token, app, request, scope_of(request.method))
         return None
     if auth == "person":
         return await run_in_threadpool(_check_person, app, part, request)
@@ -116,16 +116,16 @@ def _check_person(app: App, part: Part, request: Request) -> Person:
     return visit.person
 
 
-def _check_token(app: App, request: Request) -> None:
+def admit_token(app: App, request: Request, scope: str) -> Who:
     """A program's token; a browser's session is enough to look, but not to act."""
     if request.method not in SAFE and "authorization" not in request.headers:
         raise BadRequest(401, "Send a token: Authorization: Bearer …")
     visit = Visit(app, request, None)
     recognise(visit)
-    scope = scope_of(request.method)
     if visit.who is None:
         words = f"That token is {visit.refused}." if visit.refused else "Send a token."
         raise BadRequest(401, words)
     if not visit.who.may(scope):
         words = f"This needs the scope {scope}; {visit.who.name} has {visit.who.scope}."
         raise BadRequest(403, words)
+    return visit.who

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from duework.app import App
 
 MakeRoute = Callable[..., Route]
+# Where the HTTP API stands; what else is below /api may be a part's.
+OURS = "/api/v1"
 
 
 def part_routes(app: App, door: MakeRoute, own: Iterable[str]) -> list[Route]:
@@ -54,6 +56,8 @@ def _check_names(part: Part, taken: set[str]) -> None:
             f"the pages of part {part.name} would stand at /{part.name}, which is ours"
         )
     for each in face.routes:
+        if f"{each.endpoint.path}/".startswith(f"{OURS}/"):
+            raise UsageError(f"the route {each.endpoint.path} of {part.name} stands where ours do")
         first = re.split(r"[/{]", each.endpoint.path[1:])[0]
         if first in taken or first == "":
             raise UsageError(f"the route {each.endpoint.path} of {part.name} stands where ours do")

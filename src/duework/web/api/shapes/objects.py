@@ -1,0 +1,35 @@
+"""Durable objects by HTTP: which there are, how large they are, and when their alarms ring."""
+
+from __future__ import annotations
+
+from duework.shapes.objects.proxy import ObjectInfo
+from duework.web.api.operation import Ask, cursor_of, place_of, reads
+from duework.web.api.shape_types import ObjectLine, ObjectQuery
+from duework.web.api.types import Listed
+
+
+def objects(ask: Ask) -> Listed[ObjectLine]:
+    """The objects of a kind, by key."""
+    wanted: ObjectQuery = ask.query
+    after = place_of(wanted.cursor, str, "")
+    found = ask.app.objects(wanted.kind, prefix=wanted.prefix, after=after, limit=wanted.limit)
+    more = cursor_of(found[-1].key) if len(found) == wanted.limit else None
+    return Listed([_line(each) for each in found], more)
+
+
+def one(ask: Ask) -> ObjectLine:
+    """One object as it is now."""
+    return _line(ask.app.object(ask.path["kind"], ask.path["key"]).info())
+
+
+def _line(seen: ObjectInfo) -> ObjectLine:
+    return ObjectLine(
+        *(seen.kind, seen.key, seen.version, seen.bytes, seen.created, seen.changed),
+        *(seen.alarm, seen.failures, seen.error, seen.running),
+    )
+
+
+OPERATIONS = (
+    reads("/objects", objects, Listed[ObjectLine], ObjectQuery),
+    reads("/objects/{kind}/{key:any}", one, ObjectLine),
+)

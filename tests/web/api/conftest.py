@@ -1,0 +1,72 @@
+"""Programs that ask the HTTP API of a shop, with a token of each scope and with none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from duework import App
+from duework.web.tokens import Tokens
+from tests.web.api.shop import shop
+from tests.web.conftest import HERE
+
+BASE = "/api/v1"
+
+
+@dataclass
+class Program:
+    """Asks, and says what it was answered."""
+
+    app: App
+    client: TestClient = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.client = TestClient(self.app.asgi(), base_url=HERE, raise_server_exceptions=True)
+
+    def scope(self, scope: str) -> Program:
+        """The same with another token."""
+        tokens = Tokens(self.app)
+        secret = tokens.add(f"{scope}-{len(tokens.all())}", scope)
+        self.client.headers["authorization"] = f"Bearer {secret}"
+        return self
+
+    def ask(self, method: str, path: str, **more: Any) -> Any:
+        return self.client.request(method, BASE + path, **more)
+
+    def get(self, path: str, **query: Any) -> Any:
+        answer = self.ask("GET", path, params=query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def post(self, path: str, expected: int = 200, /, **body: Any) -> Any:
+        answer = self.ask("POST", path, json=body)
+        assert answer.status_code == expected, answer.text
+        return answer.json()
+
+    def problem(self, method: str, path: str, **more: Any) -> tuple[int, str]:
+        """The status and the code of a refusal, which is of the right type."""
+        answer = self.ask(method, path, **more)
+        assert answer.headers["content-type"] == "application/problem+json", answer.text
+        found = answer.json()
+        assert found["status"] == answer.status_code
+        assert found["type"] == f"urn:duework:problem:{found['code']}"
+        assert found["title"]
+        assert found["detail"]
+        return answer.status_code, found["code"]
+
+
+@pytest.fixture
+def app(emptied: str) -> Iterator[App]:
+    made = shop(emptied)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def program(app: App) -> Program:
+    """One with the scope operate."""
+    return Program(app).scope("operate")
