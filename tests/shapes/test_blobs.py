@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 from duework import App, Conflict, Gone, NotFound, UsageError
 from duework.shapes.blobs import verbs
+from duework.shapes.blobs.handle import doom
 from duework.testing import Harness
 
 DAY = 86_400_000
@@ -204,7 +206,8 @@ def test_what_is_about_to_be_deleted_can_not_be_kept_any_more(harness: Harness) 
     writer.call(verbs.begin, [(7, harness.now)])
     row = verbs.NewBlob("page", 7, 0, "0" * 64, "x", "{}", harness.now, harness.now + 9, False)
 
-    blobs.collect()
+    # The housekeeping is about to delete the file.
+    assert writer.call(partial(doom, now=harness.now), [None]) == [[7]]
     with pytest.raises(Conflict, match="took over an hour"):
         writer.call(verbs.put, [row])
 

@@ -160,7 +160,7 @@ class Blobs(Verbs):
     def _empty_trash(self, now: int) -> int:
         """Delete contents for good: first nobody may keep them, then they go, then their rows do."""
         writer = self.engine.writer
-        doomed: list[int] = writer.call(partial(_doom, now=now), [None], patience=None)[0]
+        doomed: list[int] = writer.call(partial(doom, now=now), [None], patience=None)[0]
         gone = [content for content in doomed if self._removed(content)]
         if gone:
             writer.call(_forget, gone, patience=None)
@@ -210,7 +210,8 @@ def _end_over(tx: Tx, items: Sequence[None], now: int) -> list[int]:
     return [verbs.end_over(tx, now, CHUNK) for _ in items]
 
 
-def _doom(tx: Tx, items: Sequence[None], now: int) -> list[list[int]]:
+def doom(tx: Tx, items: Sequence[None], now: int) -> list[list[int]]:
+    """Contents that nobody may keep from now on."""
     values = {"now": now, "wanted": CHUNK}
     return [[row[0] for row in tx.query(BLOBS.doom, values)] for _ in items]
 
