@@ -19,6 +19,7 @@ import pytest
 from duework import App
 from duework.db import migrate
 from duework.db.urls import open_database
+from duework.shapes import SHAPES
 from duework.testing import Harness
 from tests.support.harness import HarnessOn
 from tests.support.kernel import Kernel
@@ -70,11 +71,16 @@ def postgres() -> Iterator[Server]:
         yield running
 
 
+def _steps(kind: str) -> list[migrate.Migrations]:
+    """The migrations of the kernel and of the shapes that every App has."""
+    return [migrate.kernel_steps(kind), *filter(None, (each.schema(kind) for each in SHAPES))]
+
+
 @pytest.fixture(scope="session")
 def postgres_template(postgres: Server) -> str:
     """A database that is migrated already, to copy from."""
     database = open_database(postgres.create_database("migrated"), "power")
-    migrate.migrate(database, App().wiring.schema_steps("postgres"))
+    migrate.migrate(database, _steps("postgres"))
     database.close()
     return "migrated"
 
@@ -84,7 +90,7 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same as a file, to which nothing is left to be added from a log."""
     file = tmp_path_factory.mktemp("template") / "migrated.db"
     database = open_database(f"sqlite:///{file}", "power")
-    migrate.migrate(database, App().wiring.schema_steps("sqlite"))
+    migrate.migrate(database, _steps("sqlite"))
     database.close()
     assert [each.name for each in file.parent.iterdir()] == [file.name]
     return file

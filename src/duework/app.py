@@ -37,6 +37,7 @@ from duework.shapes.outboxes.messages import OutboxOperator
 from duework.shapes.paces.handle import Paces
 from duework.shapes.schedules.declare import Scheduling
 from duework.shapes.schedules.handle import Schedule
+from duework.task import Using, named
 from duework.verbs import JobVerbs
 from duework.wiring import ISOLATED, Bound, Wiring
 from duework.worker.isolation.parent import isolated
@@ -117,6 +118,14 @@ class App(Part):
     def parts(self) -> Sequence[Part]:
         """What was included, in that order."""
         return tuple(self.wiring.parts)
+
+    def named(self, name: str) -> Using[..., Any]:
+        """A task by name, to enqueue it: `app.named("mail.send").using(…).enqueue(to=…)`.
+
+        Arguments are checked if this process knows the task, else by the one that runs it: then they are
+        given by name, and so is the queue if it is not `default`.
+        """
+        return named(name, self.contents)
 
     def around(self, function: F, /) -> F:
         """A context manager function `(run)` around each attempt of every task, its parts' too."""

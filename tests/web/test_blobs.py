@@ -15,9 +15,10 @@ def test_blobs_are_listed_by_key_and_by_what_keys_begin_with(site: Site, tmp_pat
         site.app.blobs.put(f"app/{number:02}", b"x", ttl="1d")
     site.app.blobs.put("<b>", b"x")
 
-    first = browser.get("/blobs?prefix=app/").text
+    answer = browser.get("/blobs?prefix=app/")
+    first = answer.text
 
-    check_page(first)
+    check_page(answer)
     assert "app/49" in first
     assert "app/50" not in first
     assert "app/59" in browser.get("/blobs?prefix=app/&after=app/49").text
