@@ -35,7 +35,7 @@ where name = :name and due > :now
 
 -- name: listed
 select name, content, size, digest, kind, about, created, due from duework_blob
-where name >= :prefix and name > :after and substr(name, 1, :length) = :prefix and due > :now
+where name >= :prefix and name > :after and substr(name, 1, cast(:length as int)) = :prefix and due > :now
 order by name
 limit :wanted
 

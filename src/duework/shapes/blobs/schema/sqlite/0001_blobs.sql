@@ -2,13 +2,13 @@
 
 create table duework_blob (
     name text primary key,
-    content bigint not null,
-    size bigint not null,
+    content integer not null,
+    size integer not null,
     digest text not null,
     kind text not null,
     about text not null,
-    created bigint not null,
-    due bigint not null
+    created integer not null,
+    due integer not null
 );
 
 create index duework_blob_due on duework_blob (due);
@@ -17,9 +17,9 @@ create unique index duework_blob_content on duework_blob (content);
 
 -- Contents that no blob has: not yet, or not any more. From `due` on they are deleted.
 create table duework_blob_trash (
-    content bigint primary key,
-    due bigint not null,
-    doomed bigint not null
+    content integer primary key,
+    due integer not null,
+    doomed integer not null
 );
 
 create index duework_blob_trash_due on duework_blob_trash (due);
