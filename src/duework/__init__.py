@@ -49,6 +49,8 @@ from duework.outside import http, webhooks
 from duework.outside.oauth import OAuth, OAuthGrant
 from duework.part import Part
 from duework.shapes.batches.handle import Batch, Progress
+from duework.shapes.blobs.handle import Blobs
+from duework.shapes.blobs.verbs import Blob
 from duework.shapes.budgets.handle import Budget, BudgetStatus, Spend, SpendEntry
 from duework.shapes.chains.handle import Chain, ChainPage, ChainProgress, End, Next, Page
 from duework.shapes.deliveries.channels import Channel, Sending
@@ -77,6 +79,8 @@ __all__ = [
     "Attempt",
     "BadSignature",
     "Batch",
+    "Blob",
+    "Blobs",
     "Budget",
     "BudgetSpent",
     "BudgetStatus",

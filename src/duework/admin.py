@@ -25,6 +25,8 @@ from duework.health.why import Why
 from duework.kernel.checks import KERNEL_CHECKS, Invariant
 from duework.kernel.engine import OWN_TASKS
 from duework.kernel.lanes import JOBS
+from duework.shapes.graph import Node, graph
+from duework.shapes.objects.handle import Objects
 
 if TYPE_CHECKING:
     from duework.verbs import JobVerbs
@@ -35,6 +37,16 @@ CHUNK = 500
 
 class Admin(Verbs):
     """An App's database, seen by an operator."""
+
+    def graph(self) -> list[Node]:
+        """All that is declared, and what leads to what; needs no database."""
+        wiring = self.wiring
+        more = [Node("object", kind.name) for kind in wiring.find(Objects).kinds()]
+        for part in wiring.parts:
+            contents = part.contents
+            more += [Node("command", f"{part.name} {name}") for name in contents.commands]
+            more += [Node("route", each.endpoint.path) for each in contents.face.routes]
+        return graph(wiring.registry, wiring.shapes, more)
 
     @property
     def _url(self) -> str:

@@ -27,6 +27,7 @@ from duework.kernel.transaction import Block
 from duework.outside.secrets import Secrets
 from duework.part import Contents, Part
 from duework.shapes.batches.handle import Batch, Batches
+from duework.shapes.blobs.handle import Blobs
 from duework.shapes.budgets.handle import Budgets
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.deliveries.operator import DeliveryOperator
@@ -40,6 +41,7 @@ from duework.shapes.schedules.declare import Scheduling
 from duework.shapes.schedules.handle import Schedule
 from duework.shapes.steps.handle import Workflows
 from duework.shapes.sweeps.handle import SweepVerbs
+from duework.task import Using, named
 from duework.verbs import JobVerbs
 from duework.wiring import ISOLATED, Bound, Wiring
 from duework.worker.isolation.parent import isolated
@@ -74,6 +76,7 @@ class App(Part):
         clock: Clock | None = None,
         secrets_key: str | None = None,
         payloads: str = "read",
+        blobs: str | None = None,
     ) -> None:
         if payloads not in PAYLOAD_SCOPES:
             raise UsageError(f"payloads= is who sees them: {', '.join(PAYLOAD_SCOPES)}")
@@ -89,6 +92,7 @@ class App(Part):
         )
         chosen = ISOLATED if isolated() else url or os.environ.get("DUEWORK_URL") or DEFAULT_URL
         bound = Bound(chosen, durability, secrets_key, _clock() if clock is None else clock)
+        bound.blobs = blobs or os.environ.get("DUEWORK_BLOBS")
         # The one door to the inside: for shapes, pages, the command line and tests.
         self.wiring = Wiring(bound, limits)
         # Its own tasks have no part's name before theirs.
@@ -124,6 +128,14 @@ class App(Part):
     def parts(self) -> Sequence[Part]:
         """What was included, in that order."""
         return tuple(self.wiring.parts)
+
+    def named(self, name: str) -> Using[..., Any]:
+        """A task by name, to enqueue it: `app.named("mail.send").using(…).enqueue(to=…)`.
+
+        Arguments are checked if this process knows the task, else by the one that runs it: then they are
+        given by name, and so is the queue if it is not `default`.
+        """
+        return named(name, self.contents)
 
     def around(self, function: F, /) -> F:
         """A context manager function `(run)` around each attempt of every task, its parts' too."""
@@ -195,6 +207,11 @@ class App(Part):
     def all_objects(self) -> Iterator[ObjectInfo]:
         """Every object, a page at a time."""
         return self.wiring.find(Objects).search_all()
+
+    @property
+    def blobs(self) -> Blobs:
+        """Large things by key: rows in the database, contents in a folder."""
+        return self.wiring.find(Blobs)
 
     @property
     def deliveries(self) -> DeliveryOperator:

@@ -24,7 +24,7 @@ from duework.kernel.paces.pace import Pace
 from duework.kernel.run import Run
 from duework.kernel.surroundings.arounds import AroundAttempt, around
 from duework.kernel.surroundings.resources import AsyncResource, Resource, declared
-from duework.kernel.tasks import Definition, check_count, check_name, policy
+from duework.kernel.tasks import Definition, check_aliases, check_count, check_name, policy
 from duework.people import People
 from duework.shapes.budgets.handle import declare_budget
 from duework.shapes.chains.tasks import declare_chain
@@ -89,7 +89,9 @@ class Contents:
         """Take a function on as a task, under the name of this part."""
         chosen = dict(options)
         name = self._full(chosen.pop("name", None) or function.__name__)
+        aliases = chosen.pop("aliases", ())
         definition = Definition(name, function, policy(chosen))
+        definition.aliases = check_aliases(name, aliases)
         definition.check_arounds(self.arounds)
         definition.inner, definition.surrounded = self.arounds, True
         if self.app is not None:

@@ -94,6 +94,7 @@ class Harness:
         self._server = url
         self._before: Bound | None = None
         self._folder: str | None = None
+        self._blobs: str | None = None
         self._database_name: str | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -106,6 +107,8 @@ class Harness:
         # Nothing of a temporary database has to survive a power cut; and a key of its own: whatever the
         # environment names seals nothing here.
         bound = Bound(self._temporary_url(), "process", new_key(), self.clock)
+        # What the App names is no place for the blobs of a test.
+        self._blobs = bound.blobs = tempfile.mkdtemp(prefix="duework-blobs-")
         self._before, app.wiring.bound = app.wiring.bound, bound
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="harness", daemon=True)
@@ -269,8 +272,8 @@ class Harness:
         return f"{root}/{self._database_name}" + (f"?{query}" if query else "")
 
     def _remove_database(self) -> None:
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        for folder in filter(None, (self._folder, self._blobs)):
+            shutil.rmtree(folder, ignore_errors=True)
         if self._database_name is not None and self._server is not None:
             import psycopg
 

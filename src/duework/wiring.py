@@ -33,6 +33,7 @@ from duework.kernel.transaction import Transaction
 from duework.observe import log
 from duework.outside.secrets import NewSecret, Secrets
 from duework.shapes import SHAPES
+from duework.shapes.blobs.handle import BlobKeeping
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.events.handle import EventVerbs
 from duework.shapes.objects.handle import Objects
@@ -69,6 +70,8 @@ class Bound:
     durability: str
     secrets_key: str | None
     clock: Clock
+    # Where the contents of blobs are; None: beside the database.
+    blobs: str | None = None
     # None until the database is first needed.
     engine: Engine | None = None
     closed: bool = False
@@ -95,6 +98,7 @@ class Wiring:
         self.adopt(Steps())
         self.adopt(self.find(EventVerbs).hooks)
         self.adopt(self.find(SweepVerbs).hooks)
+        self.adopt(BlobKeeping())
         self.registry.writes["message"] = message_writes(self)
 
     # --- what stands on it

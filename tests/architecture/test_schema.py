@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import duework
+from duework import App
 from duework.db.database import Tx
 from duework.db.migrate import kernel_steps
 from tests.support.kernel import Kernel
@@ -136,6 +137,10 @@ def views(tx: Tx) -> list[Any]:
 
 def both(postgres: Server, template: str, folder: Path, first: Any, second: Any) -> Any:
     url = postgres.create_database("schema", template=template)
+    # With the tables of the shapes, as the template has them.
+    made = App(f"sqlite:///{folder / 'schema.db'}")
+    made.admin.migrate(create=True)
+    made.close()
     with (
         Kernel(f"sqlite:///{folder / 'schema.db'}") as one,
         Kernel(url) as two,

@@ -16,6 +16,7 @@ from tests.support.docs import EXAMPLES, ROOT, environment, run
 # What each of them must have printed.
 SHOWN = {
     "batches": "nightly: 196 done, 4 failed",
+    "blobs": "from the cache: 1, fetched: 1",
     "budgets": "0.09 spent, 5 rows in the ledger",
     "chain": "in all: {'fetched': 2500, 'missing': 0}",
     "deliveries": "1 e-mail in the provider's books",

@@ -34,7 +34,10 @@ from typing import Literal, TypedDict
 from urllib.parse import urlsplit
 
 import psycopg
+import psycopg.sql
 from psycopg.sql import SQL, Composable, Identifier
+
+from duework.shapes import SHAPES
 
 READY_WITHIN_S = 30
 SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
@@ -120,8 +123,9 @@ def empty(connection: Connection) -> None:
         """select viewname from pg_views
            where schemaname = 'public' and viewname not like 'duework%'"""
     )
+    ours = ["duework", *(f"shape:{each.name}" for each in SHAPES)]
     statements: list[Composable] = [
-        SQL("delete from duework_migration where part <> 'duework' and part not like 'shape:%'")
+        SQL("delete from duework_migration where part <> all({})").format(psycopg.sql.Literal(ours))
     ]
     statements += [SQL("drop view if exists {} cascade").format(Identifier(*row)) for row in views]
     for (name,) in tables.fetchall():

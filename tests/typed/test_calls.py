@@ -82,7 +82,7 @@ OWN = {"immortal"}
 @pytest.mark.parametrize(
     ("shown", "made", "more"),
     [
-        (typed.PolicyOptions, Policy, {"name"}),
+        (typed.PolicyOptions, Policy, {"name", "aliases"}),
         (typed.EnqueueOptions, Options, set()),
         (typed.ChainOptions, StartOptions, set()),
         (typed.OutboxOptions, MessageOptions, set()),

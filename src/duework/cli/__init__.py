@@ -14,6 +14,7 @@ from duework.cli.db import db
 from duework.cli.doctor import doctor
 from duework.cli.enqueue import enqueue
 from duework.cli.failed import failed
+from duework.cli.graph import graph
 from duework.cli.jobs import jobs
 from duework.cli.queues import queues
 from duework.cli.run import run
@@ -32,7 +33,7 @@ _CODES = "\n".join(
     commands=[
         *(run, web, status, enqueue, jobs, failed, queues),
         *groups(),
-        *(tokens, doctor, verify, db, completion),
+        *(tokens, doctor, verify, graph, db, completion),
     ],
     epilog=_CODES + "\n\n" + examples("duework run shop.work:app", "duework status --json"),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

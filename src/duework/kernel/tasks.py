@@ -92,6 +92,13 @@ def check_name(what: str, name: str) -> str:
     return name
 
 
+def check_aliases(name: str, aliases: Any) -> tuple[str, ...]:
+    """Former names of a task, each in full; a clear error for what is none."""
+    if isinstance(aliases, str) or not isinstance(aliases, Sequence):
+        raise UsageError(f"aliases= is a list of former names, such as ('{name}_old',)")
+    return tuple(check_name("task", alias) for alias in aliases)
+
+
 def check_count(what: str, count: int, least: int) -> int:
     if not isinstance(count, int) or isinstance(count, bool) or count < least:
         raise UsageError(f"{what} is a whole number from {least} up, not {count!r}")
@@ -125,6 +132,8 @@ class Definition:
         self.keep_ms = _kept(chosen.keep)
         self.keep_failed_ms = _kept(chosen.keep_failed)
         self.reactions: list[Callable[..., None]] = []
+        # Names that it had before: jobs that were enqueued under them are its own.
+        self.aliases: tuple[str, ...] = ()
         # What a worker does around a process of the task's own, of which it gets the caller: for shapes.
         self.around_child: Callable[[Run, Callable[[], Ending]], Any] | None = None
         # Whether the user's context managers go around its attempts: the Part's own, and all of them.
@@ -236,6 +245,19 @@ class Registry:
             self._pace(definition.gates)
             self.task_paces[definition.name] = definition.gates
         self._tasks[definition.name] = definition
+        for alias in definition.aliases:
+            self._add_alias(alias, definition)
+
+    def _add_alias(self, alias: str, definition: Definition) -> None:
+        known = self._tasks.get(alias)
+        if known is not None and known.function is not definition.function:
+            raise UsageError(
+                f"{definition.name} had the name {alias!r} before, which another task has now:"
+                " its waiting jobs cannot be both"
+            )
+        self._tasks[alias] = definition
+        if definition.gates:
+            self.task_paces[alias] = definition.gates
 
     def add_around(self, made: AroundAttempt) -> None:
         """One more context manager around all of the user's tasks, inside those before it."""

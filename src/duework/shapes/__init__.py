@@ -5,6 +5,7 @@
 
 from duework.shapes import (
     batches,
+    blobs,
     budgets,
     chains,
     deliveries,
@@ -21,6 +22,6 @@ SHAPES = tuple(
     each.SHAPE
     for each in (
         *(batches, chains, schedules, deliveries, outboxes, paces, objects),
-        *(steps, budgets, events, sweeps),
+        *(steps, budgets, events, sweeps, blobs),
     )
 )

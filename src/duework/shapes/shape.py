@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from duework.kernel.facts import Wording
     from duework.kernel.job import Effect, Ending, LockedJob
     from duework.kernel.tasks import Registry, Writes
+    from duework.shapes.graph import Node
     from duework.wiring import Wiring
 
 _TABLE = re.compile(r"(?im)^create table (?:if not exists )?(\w+)")
@@ -92,6 +93,10 @@ class Hooks:
 
     def bind(self, wiring: Wiring) -> None:
         """It belongs to this App from now on; the database is not open yet."""
+
+    def declared(self) -> Sequence[Node]:
+        """What of it is declared, for `duework graph`."""
+        return ()
 
     def writes(self) -> Mapping[str, Writes]:
         """What runs and transactions may write by name, in the commit that they belong to."""

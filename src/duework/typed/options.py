@@ -24,6 +24,7 @@ class PolicyOptions(TypedDict, total=False):
     """How a task's jobs are run: `Policy`."""
 
     name: str
+    aliases: Sequence[str]
     queue: str
     priority: int
     retries: int

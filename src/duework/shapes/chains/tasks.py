@@ -28,6 +28,7 @@ from duework.kernel.tasks import check_name, check_priority
 from duework.shapes.chains import SHAPE
 from duework.shapes.chains.handle import Chain, ChainState, End, Next, Page, check_size
 from duework.shapes.chains.verbs import CHAINS, STOPPED, Chains, NewChain
+from duework.shapes.graph import Node
 from duework.shapes.shape import Hooks, Shape
 from duework.task import Task
 
@@ -165,6 +166,10 @@ class Known(Hooks):
 
     def __init__(self, task: ChainTask[...]) -> None:
         self._task = task
+
+    def declared(self) -> list[Node]:
+        """The chain, and the task of its pages."""
+        return [Node("chain", self._task.name, "", (f"task:{self._task.name}",))]
 
     def bind(self, wiring: Wiring) -> None:
         wiring.find(ChainVerbs).chains.tasks[self._task.name] = self._task

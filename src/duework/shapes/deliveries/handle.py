@@ -38,6 +38,7 @@ from duework.shapes.deliveries.channels import (
     sending,
     to_resend,
 )
+from duework.shapes.graph import Node
 from duework.shapes.shape import CHUNK, Hooks, Shape, doing, in_chunks
 from duework.task import Task, Using
 
@@ -101,6 +102,10 @@ class DeliveryShape(Hooks):
     def bind(self, wiring: Wiring) -> None:
         self._wiring = wiring
         wiring.registry.forget_starts[KIND] = forget_starts
+
+    def declared(self) -> list[Node]:
+        """Its channels, by the tasks that send them."""
+        return [Node("channel", task, name, (f"task:{task}",)) for task, name in self.names.items()]
 
     def add(self, channel: str, task: Definition) -> None:
         """The task whose jobs send a channel."""

@@ -24,6 +24,7 @@ from duework.errors import UsageError
 from duework.kernel.failures.retry import Backoff, Exponential
 from duework.kernel.outcomes import LOST
 from duework.kernel.tasks import Writes, check_count, check_name, check_priority
+from duework.shapes.graph import Node
 from duework.shapes.outboxes import SHAPE
 from duework.shapes.outboxes.messages import (
     MessageState,
@@ -253,6 +254,10 @@ class OutboxShape(Hooks):
     def bind(self, wiring: Wiring) -> None:
         self._wiring = wiring
         wiring.registry.forget_starts[SHAPE.owner] = forget_starts
+
+    def declared(self) -> list[Node]:
+        """The outbox, and its queue."""
+        return [Node("outbox", self.name, "", (f"queue:{self.handle.queue}",))]
 
     @property
     def name(self) -> str:

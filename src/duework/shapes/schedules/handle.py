@@ -21,6 +21,7 @@ from duework.kernel.error_text import describe
 from duework.kernel.job import OWN_QUEUE, Ending, LockedJob
 from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import Definition, Policy, Writes
+from duework.shapes.graph import Node
 from duework.shapes.schedules import SHAPE
 from duework.shapes.schedules.calendar import Kind, When, zone
 from duework.shapes.schedules.plan import KEY_LIMIT, OPTIONS, TIMES, new_plan, storable
@@ -85,6 +86,14 @@ class Declared(Hooks):
         self.plan = new_plan(options)
         # Mistakes are found where they are made.
         self.row(0)
+
+    def declared(self) -> list[Node]:
+        """When it fires what."""
+        plan = self.plan
+        kinds = ("cron", "every", "rrule", "at")
+        says = [f"{kind} {value}" for kind in kinds if (value := getattr(plan, kind)) is not None]
+        name = self.task.name
+        return [Node("schedule", name, ", ".join(says), (f"task:{name}",))]
 
     def row(self, now: int) -> Row:
         definition = self.task.definition
