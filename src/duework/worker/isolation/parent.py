@@ -26,6 +26,7 @@ from duework.errors import Error, UsageError
 from duework.kernel.error_text import describe
 from duework.kernel.job import Claimed, Effect, Ending, NewJob, PaceReport
 from duework.kernel.run import Host, Write
+from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.surroundings.resources import Resources
 from duework.kernel.tasks import Definition, Registry
 from duework.worker.isolation.child import FRAME_LIMIT, Parent
