@@ -35,6 +35,7 @@ from duework.outside.secrets import NewSecret, Secrets
 from duework.shapes import SHAPES
 from duework.shapes.blobs.handle import BlobKeeping
 from duework.shapes.chains.tasks import ChainVerbs
+from duework.shapes.labels.hooks import Labels
 from duework.shapes.objects.handle import Objects
 from duework.shapes.outboxes.handle import message_writes
 from duework.shapes.schedules.handle import Schedules
@@ -92,6 +93,7 @@ class Wiring:
         self.adopt(self.find(ChainVerbs).chains)
         self.adopt(Schedules())
         self.adopt(BlobKeeping())
+        self.adopt(Labels())
         self.registry.writes["message"] = message_writes(self)
 
     # --- what stands on it

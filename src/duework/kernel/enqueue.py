@@ -19,6 +19,7 @@ from duework.errors import Conflict, NotFound
 from duework.ids import Ids
 from duework.kernel.claim import new_claim, start_by
 from duework.kernel.job import Claimed, Enqueued, JobId, LaneName, NewJob
+from duework.kernel.labels import label, relabel
 from duework.kernel.lanes import JOBS, Lanes
 from duework.kernel.settle import ALIKE, wake_serials
 
@@ -88,7 +89,8 @@ def _enqueue_many(
 
 def _is_special(job: NewJob) -> bool:
     """Whether other rows have to be looked at before it can be written."""
-    return job.key is not None or job.serial is not None or job.after is not None
+    linked = job.key is not None or job.serial is not None or job.after is not None
+    return linked or job.carries
 
 
 def _insert_plain(
@@ -170,9 +172,11 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
     row = _row(drawn, lane, job, _first_due(tx, job))
     if job.key is None:
         tx.put(JOBS.insert_one, row)
+        label(tx, drawn, job)
         return Enqueued(drawn)
     while True:
         if tx.query(JOBS.insert_keyed, row._asdict()):
+            label(tx, drawn, job)
             return Enqueued(drawn)
         if existing := tx.query(JOBS.open_by_key, {"task": task, "key": job.key}):
             break
@@ -185,7 +189,7 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
             "lane": lane,
             "payload": job.payload,
             "checksum": checksum(identifier, task, job.payload),
-            "at": job.at,
+            "at": relabel(tx, identifier, job) if job.carries else job.at,
             "expires": job.expires,
             "forever": FOREVER,
         }

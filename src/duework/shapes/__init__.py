@@ -3,8 +3,19 @@
 `SHAPES` are those that every App has; `app.adopt` adds others.
 """
 
-from duework.shapes import batches, blobs, chains, deliveries, objects, outboxes, paces, schedules
+from duework.shapes import (
+    batches,
+    blobs,
+    chains,
+    deliveries,
+    labels,
+    objects,
+    outboxes,
+    paces,
+    schedules,
+)
 
 SHAPES = tuple(
-    each.SHAPE for each in (batches, chains, schedules, deliveries, outboxes, paces, objects, blobs)
+    each.SHAPE
+    for each in (batches, chains, schedules, deliveries, outboxes, paces, objects, blobs, labels)
 )
