@@ -147,6 +147,7 @@ class App(Part):
     job, ajob = verb(JobVerbs, JobVerbs.get)
     jobs, ajobs = verb(JobVerbs, JobVerbs.search)
     search_jobs, asearch_jobs = verb(JobVerbs, JobVerbs.look)
+    tagged, atagged = verb(JobVerbs, JobVerbs.tagged)
     attempts, aattempts = verb(JobVerbs, JobVerbs.attempts)
     why, awhy = verb(JobVerbs, JobVerbs.why)
     cancel, acancel = verb(JobVerbs, JobVerbs.cancel)

@@ -128,6 +128,18 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
         return decode(self.payload)
 
     @property
+    def tags(self) -> list[str]:
+        """The tags that it carries, by name; looked up."""
+        found: list[str] = self._of().tags(self.id)
+        return found
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that it carries; looked up."""
+        found: dict[str, str] = self._of().headers(self.id)
+        return found
+
+    @property
     def progress(self) -> Any:
         """{done, total, note} as the task last said, or None."""
         return None if self.stored_progress is None else decode(self.stored_progress)

@@ -36,6 +36,7 @@ F = TypeVar("F")
 Q = TypeVar("Q")
 
 _TEXT_LIMIT = 500
+_HEADERS_LIMIT = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,10 @@ class Options:
     after: Job[Any] | int | None = None
     replace: bool = False
     when_running: Literal["again"] | None = None
+    # A debounce with a bound: replaced again and again, it is due no later than so long after the first.
+    latest: Duration | None = None
+    tags: Sequence[str] | None = None
+    headers: Mapping[str, str] | None = None
     connection: Any = None
 
     def __post_init__(self) -> None:
@@ -68,9 +73,35 @@ class Options:
             check_priority(self.priority)
         if self.queue is not None:
             check_name("queue", self.queue)
+        self._check_carried()
         for what, text in (("key", self.key), ("serial", self.serial)):
             if text is not None:
                 check_text(what, text)
+
+    def _check_carried(self) -> None:
+        if self.latest is not None and not self.replace:
+            raise UsageError("latest= bounds how long replace=True may put a job off: give both")
+        for tag in _tags(self.tags):
+            check_text("tag", tag)
+        headers_text(self.headers)
+
+
+def _tags(tags: Sequence[str] | None) -> tuple[str, ...]:
+    if isinstance(tags, str):
+        raise UsageError(f"tags= is a list of texts, such as ({tags!r},)")
+    return tuple(dict.fromkeys(tags or ()))
+
+
+def headers_text(headers: Mapping[str, str] | None) -> str | None:
+    """Headers as they are stored; a clear error for what is none."""
+    if not headers:
+        return None
+    given = dict(headers)
+    if not all(isinstance(text, str) for pair in given.items() for text in pair):
+        raise UsageError("headers= is a dict of texts")
+    if len(text := encode(given)) > _HEADERS_LIMIT:
+        raise UsageError(f"headers= are over {_HEADERS_LIMIT} characters: put it into an argument")
+    return text
 
 
 def check_text(what: str, text: object) -> None:
@@ -200,7 +231,19 @@ class Using(Generic[P, R]):
         again = options.when_running == "again"
         expires = None if options.expires is None else at + milliseconds(options.expires)
         more = (at, options.key, once, options.replace, again, expires, options.serial, after)
-        return [NewJob(lane, payload, *more) for payload in payloads]
+        jobs = [NewJob(lane, payload, *more) for payload in payloads]
+        return self._carrying(jobs, now)
+
+    def _carrying(self, jobs: list[NewJob], now: int) -> list[NewJob]:
+        options = self._options
+        if not (options.tags or options.headers or options.latest is not None):
+            return jobs
+        latest = None if options.latest is None else now + milliseconds(options.latest)
+        tags, headers = _tags(options.tags), headers_text(options.headers)
+        carried = {"tags": tags, "headers": headers, "latest": latest}
+        if latest is None:
+            return [job.but(**carried) for job in jobs]
+        return [job.but(**carried, at=min(job.at, latest)) for job in jobs]
 
     def _lane(self) -> LaneName:
         if self._known_lane is None:
@@ -225,7 +268,7 @@ class Using(Generic[P, R]):
         once: Duration | Literal["forever"] | None = None,
     ) -> NewBatch:
         """A batch with one job for each item, to be written in a transaction."""
-        self._refuse("a batch", "key", "once", "replace", "when_running")
+        self._refuse("a batch", "key", "once", "replace", "when_running", "tags", "headers")
         if not isinstance(name, str) or (name and not _storable(name)):
             raise UsageError(f"a batch's name is a text of up to {_TEXT_LIMIT} characters")
         if key is not None and not _storable(key):
@@ -273,6 +316,7 @@ class Using(Generic[P, R]):
         options = self._options
         what = "a batch's follow-up"
         self._refuse(what, "at", "key", "once", "replace", "when_running", "serial", "after")
+        self._refuse(what, "tags", "headers")
         codec = self._task.definition.arguments
         try:
             codec.encode((1,) if codec.first else (), {})

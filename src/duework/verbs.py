@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from duework.averbs import Verbs
 from duework.durations import Duration, Moment, planned
 from duework.errors import NotFound, UsageError, check_one_of
@@ -14,6 +16,7 @@ from duework.health.why import Why, why
 from duework.kernel import lanes, operate
 from duework.kernel.error_text import redact
 from duework.kernel.job import OWN_QUEUE, PHASES, Enqueued, NewJob
+from duework.kernel.labels import LABELS
 from duework.kernel.lanes import JOBS
 
 # How many rows a search looks at before it says how far it got.
@@ -124,6 +127,24 @@ class JobVerbs(Verbs):
         with self.engine.database.reading() as tx:
             rows = tx.query(JOBS.jobs, {"ids": [int(each) for each in identifiers]})
         return sorted(map(self.view, rows), key=lambda job: -job.id)
+
+    def tagged(self, tag: str, *, before: int = 2**62, limit: int = 50) -> list[Job[Any]]:
+        """Jobs that carry a tag, newest first; go on with `before=` the last id."""
+        with self.engine.database.reading() as tx:
+            values = {"tag": tag, "before": before, "wanted": limit}
+            found = [row[0] for row in tx.query(LABELS.tagged, values)]
+        return self.get_many(found)
+
+    def tags(self, identifier: int) -> list[str]:
+        """The tags of a job, by name."""
+        with self.engine.database.reading() as tx:
+            return [row[0] for row in tx.query(LABELS.tags_of, {"job": int(identifier)})]
+
+    def headers(self, identifier: int) -> dict[str, str]:
+        """The headers of a job."""
+        with self.engine.database.reading() as tx:
+            rows = tx.query(LABELS.headers_of, {"job": int(identifier)})
+        return msgspec.json.decode(rows[0][0] or "{}", type=dict[str, str]) if rows else {}
 
     def view(self, row: tuple[Any, ...]) -> Job[Any]:
         """A row of the `jobs` statement as users see it."""

@@ -36,6 +36,7 @@ from duework.shapes import SHAPES
 from duework.shapes.blobs.handle import BlobKeeping
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.events.handle import EventVerbs
+from duework.shapes.labels.hooks import Labels
 from duework.shapes.objects.handle import Objects
 from duework.shapes.outboxes.handle import message_writes
 from duework.shapes.schedules.handle import Schedules
@@ -99,6 +100,7 @@ class Wiring:
         self.adopt(self.find(EventVerbs).hooks)
         self.adopt(self.find(SweepVerbs).hooks)
         self.adopt(BlobKeeping())
+        self.adopt(Labels())
         self.registry.writes["message"] = message_writes(self)
 
     # --- what stands on it

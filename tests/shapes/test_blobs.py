@@ -276,8 +276,10 @@ def test_contents_are_beside_the_database_or_where_they_are_said_to_be(
     app.blobs.put("other", b"x")
     assert len(list((tmp_path / "a folder").rglob("*"))) == 2
     app.close()
+    app = App(url, blobs="ftp://host")
     with pytest.raises(UsageError, match="ftp"):
-        App(url, blobs="ftp://host").blobs.put("page", b"x")
+        app.blobs.put("page", b"x")
+    app.close()
 
 
 KILLED = """

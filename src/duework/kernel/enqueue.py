@@ -18,6 +18,7 @@ from duework.db.database import NewRow, Tx
 from duework.errors import Conflict, NotFound
 from duework.ids import Ids
 from duework.kernel.job import Enqueued, JobId, LaneName, NewJob
+from duework.kernel.labels import label, relabel
 from duework.kernel.lanes import JOBS, Lanes
 from duework.kernel.settle import ALIKE, wake_serials
 
@@ -74,7 +75,8 @@ def _enqueue_many(
 
 def is_special(job: NewJob) -> bool:
     """Whether other rows have to be looked at before it can be written."""
-    return job.key is not None or job.serial is not None or job.after is not None
+    linked = job.key is not None or job.serial is not None or job.after is not None
+    return linked or job.carries
 
 
 def _insert_plain(
@@ -156,9 +158,11 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
     row = new_row(drawn, lane, job, _first_due(tx, job))
     if job.key is None:
         tx.put(JOBS.insert_one, row)
+        label(tx, drawn, job)
         return Enqueued(drawn)
     while True:
         if tx.query(JOBS.insert_keyed, row._asdict()):
+            label(tx, drawn, job)
             return Enqueued(drawn)
         if existing := tx.query(JOBS.open_by_key, {"task": task, "key": job.key}):
             break
@@ -171,7 +175,7 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
             "lane": lane,
             "payload": job.payload,
             "checksum": checksum(identifier, task, job.payload),
-            "at": job.at,
+            "at": relabel(tx, identifier, job) if job.carries else job.at,
             "expires": job.expires,
             "forever": FOREVER,
         }

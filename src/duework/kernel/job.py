@@ -90,6 +90,14 @@ class NewJob(msgspec.Struct, frozen=True, gc=False):
     after: int | None = None
     owner: str | None = None
     batch: int | None = None
+    # What it carries beside its arguments: tags, headers as JSON, and until when it may be replaced.
+    tags: tuple[str, ...] = ()
+    headers: str | None = None
+    latest: int | None = None
+
+    @property
+    def carries(self) -> bool:
+        return bool(self.tags) or self.headers is not None or self.latest is not None
 
     def but(self, **changes: Any) -> NewJob:
         return msgspec.structs.replace(self, **changes)

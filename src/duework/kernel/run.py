@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, overload
 
+import msgspec
+
 from duework.codec import encode
 from duework.db.database import Tx
 from duework.durations import Duration
@@ -139,6 +141,7 @@ class Run(CommitVerbs[None, None]):
     """The running attempt; given to a task whose first parameter is annotated `Run`."""
 
     _random: random.Random | None = None
+    _headers: dict[str, str] | None = None
 
     def __init__(self, job: Claimed, host: Host, buffer: Buffer) -> None:
         self.job = job
@@ -160,6 +163,15 @@ class Run(CommitVerbs[None, None]):
         if key is not None and key.startswith(SCHEDULED) and key.endswith(f"@{self.job.at}"):
             return key
         return f"{self.job.task}:{self.job.id}"
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What was given to `using(headers=…)`: a trace's context for example. Read when first asked for."""
+        if self._headers is None:
+            rows = self.read("select headers from duework_label where job = :job", job=self.job.id)
+            text = rows[0].headers if rows else None
+            self._headers = {} if text is None else msgspec.json.decode(text, type=dict[str, str])
+        return self._headers
 
     @property
     def slot(self) -> int:

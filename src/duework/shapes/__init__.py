@@ -10,6 +10,7 @@ from duework.shapes import (
     chains,
     deliveries,
     events,
+    labels,
     objects,
     outboxes,
     paces,
@@ -22,6 +23,6 @@ SHAPES = tuple(
     each.SHAPE
     for each in (
         *(batches, chains, schedules, deliveries, outboxes, paces, objects),
-        *(steps, budgets, events, sweeps, blobs),
+        *(steps, budgets, events, sweeps, blobs, labels),
     )
 )

@@ -5,7 +5,7 @@ What they mean, and what is refused, stands in the classes that are made of them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
@@ -87,6 +87,9 @@ class EnqueueOptions(TypedDict, total=False):
     after: Job[Any] | int | None
     replace: bool
     when_running: Literal["again"] | None
+    latest: Duration | None
+    tags: Sequence[str] | None
+    headers: Mapping[str, str] | None
     connection: Any
 
 

@@ -1,0 +1,15 @@
+-- What a job carries beside its arguments. A job that carries nothing has no row here.
+
+create table duework_label (
+    job integer primary key,
+    headers text,
+    latest integer
+);
+
+create table duework_tag (
+    job integer not null,
+    tag text not null,
+    primary key (job, tag)
+);
+
+create index duework_tag_tag on duework_tag (tag, job);
