@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "sqlite:///duework.db"
 SHORTEST_LEASE_MS = 100
+# From which scope on a token sees what jobs were given and gave back.
+PAYLOAD_SCOPES = ("read", "operate", "admin")
 
 F = TypeVar("F", bound=Callable[..., Any])
 D = TypeVar("D", bound=DurableObject)
@@ -67,7 +69,11 @@ class App(Part):
         processes: int | None = None,
         clock: Clock | None = None,
         secrets_key: str | None = None,
+        payloads: str = "read",
     ) -> None:
+        if payloads not in PAYLOAD_SCOPES:
+            raise UsageError(f"payloads= is who sees them: {', '.join(PAYLOAD_SCOPES)}")
+        self.payloads = payloads
         if durability not in {"power", "process"}:
             raise UsageError("durability is 'power' (survives a power cut) or 'process'")
         limits = WorkerLimits(

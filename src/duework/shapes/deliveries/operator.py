@@ -70,10 +70,10 @@ class DeliveryOperator(Verbs):
     agive_up = averb(give_up)
 
     def _decide(self, decision: Decision) -> list[Sending]:
-        self.engine.writer.call(self._verb, [decision])
+        self.engine.writer.call(self.decide_all, [decision])
         return self.channels(decision.job)
 
-    def _verb(self, tx: Tx, decisions: list[Decision]) -> Sequence[None]:
+    def decide_all(self, tx: Tx, decisions: list[Decision]) -> Sequence[None]:
         for each in decisions:
             # The delivery first: that is the order in which a channel that settles locks the two.
             row = lock_jobs(tx, [each.job]).get(each.job)
