@@ -37,7 +37,7 @@ VERBS = """
 """
 OTHERS = """
     admin all_objects app asgi changes close connect contents deliveries include lifespan limits name now
-    object on_fact outboxes parts running secrets transaction url wiring worker
+    object on_fact outboxes parts payloads running secrets transaction url wiring worker
 """
 
 

@@ -217,8 +217,8 @@ class Kernel:
 
     def prune(self, chunk: int = 1000) -> int:
         def verb(tx: Tx) -> int:
-            over = batches.forget(tx, now=self.now, chunk=chunk)
-            return max(pruning.prune(tx, self.around(), chunk=chunk), over)
+            over = pruning.prune(tx, self.around(), chunk=chunk)
+            return max(over, batches.forget(tx, now=self.now, chunk=chunk))
 
         return self.run(verb)
 

@@ -88,8 +88,11 @@ def prune_round(engine: Engine, chunks: int) -> int:
 
     def chunk(tx: Tx, items: list[None]) -> Sequence[int]:
         around = engine.around()
-        most = max(forget(tx, now=around.now, chunk=CHUNK) for forget in engine.forgets)
-        return [max(most, prune(tx, around)) for _ in items]
+        # Jobs first: a batch is forgotten once the last of its members is.
+        most = prune(tx, around)
+        for forget in engine.forgets:
+            most = max(most, forget(tx, now=around.now, chunk=CHUNK))
+        return [most for _ in items]
 
     for done in range(1, chunks + 1):
         if engine.writer.call(chunk, [None], patience=None)[0] < CHUNK:
