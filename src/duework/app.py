@@ -19,6 +19,7 @@ from duework.clock import Clock, clock_from_environment
 from duework.db.urls import redacted
 from duework.durations import Duration, milliseconds
 from duework.errors import UsageError
+from duework.foreign import named
 from duework.kernel.engine import WorkerLimits
 from duework.kernel.facts import Fact
 from duework.kernel.surroundings.arounds import around
@@ -41,7 +42,7 @@ from duework.shapes.schedules.declare import Scheduling
 from duework.shapes.schedules.handle import Schedule
 from duework.shapes.steps.handle import Workflows
 from duework.shapes.sweeps.handle import SweepVerbs
-from duework.task import Using, named
+from duework.task import Using
 from duework.verbs import JobVerbs
 from duework.wiring import ISOLATED, Bound, Wiring
 from duework.worker.isolation.parent import isolated

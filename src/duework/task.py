@@ -5,19 +5,19 @@ Options of one call are given by `using`, which returns something that enqueues 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from duework.clock import FOREVER
 from duework.codec import check_template, encode
 from duework.durations import Duration, Moment, milliseconds, planned
-from duework.errors import InvalidArguments, TaskNotFound, UsageError
+from duework.errors import InvalidArguments, UsageError
 from duework.handles import Job
 from duework.kernel.batches.new import Follow, MemberTerms, NewBatch, NewMembers
 from duework.kernel.job import KEEP, LaneName, NewJob
 from duework.kernel.surroundings.reactions import reaction as in_settle
-from duework.kernel.tasks import FOR_EVER, Definition, Policy, check_name, check_priority
+from duework.kernel.tasks import FOR_EVER, Definition, check_name, check_priority
 
 if TYPE_CHECKING:
     from duework.part import Contents
@@ -412,43 +412,6 @@ class Task(Using[P, R], Generic[P, R, C]):
 
     def __repr__(self) -> str:
         return f"<task {self.name}>"
-
-
-class ForeignArguments:
-    """The arguments of a task that only another process knows: by name, and checked there."""
-
-    names: tuple[str, ...] = ()
-    first: str | None = None
-
-    def encode(self, args: Sequence[object], kwargs: Mapping[str, object]) -> str:
-        if args:
-            raise InvalidArguments("a task that this process does not know takes arguments by name")
-        return encode(dict(kwargs), what="payload")
-
-    def encode_many(self, calls: Iterable[Sequence[object]]) -> Iterator[str]:
-        return (self.encode(call, {}) for call in calls)
-
-
-class ForeignDefinition:
-    """What there is to know of such a task: its name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = check_name("task", name)
-        self.policy = Policy()
-        self.arguments = ForeignArguments()
-
-    def function(self, *_args: Any, **_kwargs: Any) -> Any:
-        """Its code is elsewhere."""
-        raise TaskNotFound(f"this process knows no task {self.name!r}")
-
-
-def named(name: str, contents: Contents) -> Using[..., Any]:
-    """A task by its name, to enqueue it: also one that only other processes know."""
-    known: Any = contents.wiring.registry.get(name)
-    if known is not None:
-        return Task(known, contents)
-    foreign: Any = ForeignDefinition(name)
-    return Task(foreign, contents)
 
 
 _PLAIN = Options()

@@ -27,17 +27,19 @@ from duework.testing import Harness
 
 # All that completion shows; what is not for users is behind `wiring` and `contents`.
 DECLARES = """
-    action adopt around chain command commands delivery durable oauth outbox page people queue resource
-    route settings sign_in task
+    action adopt around budget chain command commands delivery durable oauth on outbox page people queue
+    resource route settings sign_in sweep task
 """
 VERBS = """
-    attempts batch batches block_pace cancel chains get_batch get_chain get_message get_pace get_schedule job
-    jobs move needs objects paces pause paused purge purge_queue read reset_pace resume revive
-    schedule schedules search_jobs status unknown_tasks why
+    attempts batch batches block_pace budgets cancel chains get_batch get_budget get_chain get_message
+    get_pace get_schedule get_workflow job jobs move needs objects paces pause paused publish purge
+    purge_queue read reset_pace resume revive schedule schedules search_jobs signal status tagged
+    unknown_tasks why workflows
 """
 OTHERS = """
-    admin all_objects app asgi changes close connect contents deliveries include lifespan limits name now
-    object on_fact outboxes parts payloads running secrets transaction url wiring worker
+    admin all_objects app asgi blobs changes close connect contents deliveries events include lifespan
+    limits name named now object on_fact outboxes parts payloads running secrets sweeps transaction url
+    wiring worker
 """
 
 

@@ -462,7 +462,7 @@ def test_the_records_go_with_their_job_and_old_signals_by_themselves(h: Harness)
     h.advance("30d")
     tidy_up(h)
     assert h.app.read("select id from duework_signal") == []
-    assert h.app.read("select event from duework_topic") == []
+    assert h.app.read("select event from duework_signalled") == []
 
 
 def test_what_is_not_there_or_runs_is_said(h: Harness) -> None:

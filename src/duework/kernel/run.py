@@ -327,7 +327,9 @@ class Run(CommitVerbs[None, None]):
 class _Branch(Run):
     """One of several calls in an attempt, with effects and a key of its own."""
 
-    _own_key = ""
+    def __init__(self, job: Claimed, host: Host, key: str) -> None:
+        super().__init__(job, host, Buffer())
+        self._own_key = key
 
     @property
     def key(self) -> str:
@@ -337,14 +339,12 @@ class _Branch(Run):
 
 def branch_of(run: Run, key: str) -> Run:
     """A run with effects of its own in the same attempt: whoever made it commits them, or does not."""
-    made = _Branch(run.job, run._host, Buffer())  # noqa: SLF001 - ours
-    made._own_key = key  # noqa: SLF001 - ours
-    return made
+    return _Branch(run.job, _host_of(run), key)
 
 
 def effects_of(run: Run) -> tuple[Effect, ...]:
     """End the buffering of a branch: what is to be written."""
-    return run._buffer.close(run._host.effect_of)  # noqa: SLF001 - ours
+    return buffer_of(run).close(_host_of(run).effect_of)
 
 
 def buffer_of(run: Run) -> Buffer:
@@ -354,5 +354,8 @@ def buffer_of(run: Run) -> Buffer:
 
 def leaving_of(run: Run) -> Leaving:
     """For shapes that send: where they say whether anything has left."""
-    host = run._host  # noqa: SLF001 - the other door
-    return Leaving(lambda sign: host.sign(run.job, sign))
+    return Leaving(lambda sign: _host_of(run).sign(run.job, sign))
+
+
+def _host_of(run: Run) -> Host:
+    return run._host  # noqa: SLF001 - the other door

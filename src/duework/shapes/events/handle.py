@@ -138,18 +138,18 @@ class Events(Hooks):
     def writes(self) -> Mapping[str, Writes]:
         return {"event": Writes(NewEvent, self.publish)}
 
-    def declared(self) -> list[Wanted]:
+    def wanted(self) -> list[Wanted]:
         """What the code of this process subscribes to."""
         shapes = self._wiring.shapes
         return [each.wanted() for each in shapes if isinstance(each, Subscription)]
 
     def publish(self, tx: Tx, new: list[NewEvent]) -> Sequence[int]:
         """Write events and their jobs; their ids."""
-        return verbs.publish(tx, new, self._wiring.engine, self.declared())
+        return verbs.publish(tx, new, self._wiring.engine, self.wanted())
 
     def arm(self) -> None:
         """Write the subscriptions that are new, or changed."""
-        wanted, engine = self.declared(), self._wiring.engine
+        wanted, engine = self.wanted(), self._wiring.engine
         with engine.database.reading() as tx:
             names = sorted({each.row.event for each in wanted})
             found = tx.query(EVENTS.of_topics, {"names": names}) if names else []

@@ -43,7 +43,7 @@ select ended from duework_step where job = :job and place = :place
 /*+ for update */
 
 -- name: lock_topic
-insert into duework_topic (event, key, changed) values (:event, :key, :now)
+insert into duework_signalled (event, key, changed) values (:event, :key, :now)
 on conflict (event, key) do update set changed = excluded.changed
 
 -- name: tell
@@ -106,7 +106,7 @@ returning id
 
 -- name: drop_topics
 -- Nobody waits for it; whoever begins to makes it again.
-delete from duework_topic
+delete from duework_signalled
 where changed <= :until
   and not exists (select 1 from duework_step s
-                  where s.event = duework_topic.event and s.key = duework_topic.key and s.state = 'waiting')
+                  where s.event = duework_signalled.event and s.key = duework_signalled.key and s.state = 'waiting')

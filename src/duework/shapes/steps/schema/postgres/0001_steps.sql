@@ -44,10 +44,10 @@ create index duework_signal_topic on duework_signal (event, key, id);
 create index duework_signal_at on duework_signal (at);
 
 -- Locked by whoever tells or begins to wait, so that neither misses the other.
-create table duework_topic (
+create table duework_signalled (
     event text not null,
     key text not null,
     changed bigint not null,
     primary key (event, key)
 );
-create index duework_topic_changed on duework_topic (changed);
+create index duework_signalled_changed on duework_signalled (changed);
