@@ -134,6 +134,7 @@ class Run(CommitVerbs[None, None]):
         self.job = job
         self._host = host
         self._buffer = buffer
+        buffer.host = host
 
     @property
     def attempt(self) -> int:
@@ -233,29 +234,6 @@ class Run(CommitVerbs[None, None]):
 
     def _put(self, shape: str, item: Any) -> None:
         self._buffer.add(item if shape == "job" else self._host.effect_as(shape, item))
-
-
-class _Branch(Run):
-    """One of several calls in an attempt, with effects and a key of its own."""
-
-    _own_key = ""
-
-    @property
-    def key(self) -> str:
-        """The same whenever this item is tried."""
-        return self._own_key
-
-
-def branch_of(run: Run, key: str) -> Run:
-    """A run with effects of its own in the same attempt: whoever made it commits them, or does not."""
-    made = _Branch(run.job, run._host, Buffer())  # noqa: SLF001 - ours
-    made._own_key = key  # noqa: SLF001 - ours
-    return made
-
-
-def effects_of(run: Run) -> tuple[Effect, ...]:
-    """End the buffering of a branch: what is to be written."""
-    return run._buffer.close(run._host.effect_of)  # noqa: SLF001 - ours
 
 
 def buffer_of(run: Run) -> Buffer:
