@@ -10,6 +10,7 @@ import pytest
 from duework import (
     Adaptive,
     Fail,
+    LeaseLost,
     NotFound,
     Part,
     Run,
@@ -21,6 +22,7 @@ from duework import (
 )
 from duework.health.verify import verify
 from duework.shapes.sweeps.rounds import wrapped
+from duework.shapes.sweeps.verbs import EndedItem, SweepGroup, commit
 from duework.testing import Harness
 from tests.support.checks import EVERY
 
@@ -230,6 +232,21 @@ def test_there_is_one_sweeper_however_often_it_is_declared(h: Harness) -> None:
     h.app.wiring.arm()
     assert h.app.jobs(task="enrich", phase="ready") == []
     assert made.sweep.start().running
+
+
+def test_a_sweeper_that_lost_its_lease_commits_nothing(h: Harness) -> None:
+    tracks(h, 1)
+    made = Enrich(h, start=False)
+    job = made.sweep.start().job
+    assert job is not None
+    ended = [EndedItem("0", effects=(lambda tx: tx.write(DONE, id=0),))]
+    group = SweepGroup("enrich", job, 1, ended, lambda _: 0, first=True)
+
+    with pytest.raises(LeaseLost), h.app.wiring.engine.database.transaction() as tx:
+        commit(tx, group, h.app.wiring.engine)
+
+    assert left(h) == [0]
+    assert made.sweep.status().done == 0
 
 
 def test_a_function_finds_rows_and_bad_ones_do_not_block_it(h: Harness) -> None:

@@ -13,7 +13,6 @@ from duework import (
     Channel,
     DurableObject,
     End,
-    Event,
     Fail,
     Next,
     Outbox,
@@ -91,22 +90,11 @@ class Shapes:
             channels={"email": Channel(send_mail), "discord": Channel(send_hook, unsure="skip")},
         )(self._chosen)
         self.mail = app.outbox("email", Post())
-        self.hear = app.on("shipped", name="hear", retries=0)(self._hear)
-        self.clean = app.sweep("select 7 as number", name="clean", backoff="1h")(self._picky_row)
         app.queue("crawl", concurrency=4)
         app.wiring.find(Objects).know(Basket)
 
     @staticmethod
     async def _nothing(number: int) -> None: ...
-
-    @staticmethod
-    async def _hear(event: Event) -> None:
-        if event.payload == "lost":
-            raise ValueError("nobody heard it")
-
-    @staticmethod
-    async def _picky_row(number: int) -> None:
-        raise ValueError(f"row {number} is bad")
 
     @staticmethod
     async def _picky(number: int) -> str:
@@ -166,15 +154,12 @@ class Shapes:
         self.enrich.enqueue_many([(number,) for number in range(60)])
         asyncio.run(app.worker().run_until_idle())
         waiting = app.batch(self.check.using(delay="1h"), range(40), name="tomorrow")
-        [event, *_] = [app.publish("shipped", each) for each in ("lost", "heard")]
-        asyncio.run(app.worker().run_until_idle())
         [message] = app.outboxes.messages("email", state="unsure", limit=1)
         [chain] = [each for each in app.chains() if each.key == "athlete:18"]
         return {
             "batch": batch.id,
             "open_batch": waiting.id,
             "chain": chain.id,
-            "event": event,
             "delivery": deliveries[1],
             "message": message.id,
         }

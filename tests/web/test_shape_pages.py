@@ -30,11 +30,6 @@ PAGES = [
     "/chains",
     "/chains?state=failed",
     "/chains/{chain}",
-    "/events",
-    "/events?name=shipped",
-    "/events/{event}",
-    "/sweeps",
-    "/sweeps/one?name=clean",
     "/deliveries",
     "/deliveries/{delivery}",
     "/outboxes",
@@ -636,20 +631,3 @@ def test_who_sees_payloads_is_a_scope() -> None:
 
     with pytest.raises(UsageError, match="payloads="):
         App("sqlite:///x.db", payloads="nobody")
-
-
-def test_failed_events_are_redriven_and_sweeps_stopped_started_and_reset(
-    site: Site, shapes: Shapes
-) -> None:
-    shapes.seed()
-    browser = site.browser("operate")
-
-    assert "nobody heard it" in page_of(browser, f"/events/{shapes.hear.failed()[0].event.id}")
-    browser.post("/events/redrive", subscriber="hear")
-    assert shapes.hear.failed() == []
-    for verb, state in (("stop", "stopped"), ("start", "running")):
-        browser.post(f"/sweeps/{verb}", name="clean")
-        assert shapes.clean.status().state == state
-    assert "row 7 is bad" in page_of(browser, "/sweeps/one?name=clean")
-    browser.post("/sweeps/reset", name="clean", sure="yes")
-    assert shapes.clean.failing() == []

@@ -147,6 +147,7 @@ class Run(CommitVerbs[None, None]):
         self.job = job
         self._host = host
         self._buffer = buffer
+        buffer.host = host
 
     @property
     def attempt(self) -> int:
@@ -322,29 +323,6 @@ class Run(CommitVerbs[None, None]):
 
     def _put(self, shape: str, item: Any) -> None:
         self._buffer.add(item if shape == "job" else self._host.effect_as(shape, item))
-
-
-class _Branch(Run):
-    """One of several calls in an attempt, with effects and a key of its own."""
-
-    def __init__(self, job: Claimed, host: Host, key: str) -> None:
-        super().__init__(job, host, Buffer())
-        self._own_key = key
-
-    @property
-    def key(self) -> str:
-        """The same whenever this item is tried."""
-        return self._own_key
-
-
-def branch_of(run: Run, key: str) -> Run:
-    """A run with effects of its own in the same attempt: whoever made it commits them, or does not."""
-    return _Branch(run.job, _host_of(run), key)
-
-
-def effects_of(run: Run) -> tuple[Effect, ...]:
-    """End the buffering of a branch: what is to be written."""
-    return buffer_of(run).close(_host_of(run).effect_of)
 
 
 def buffer_of(run: Run) -> Buffer:

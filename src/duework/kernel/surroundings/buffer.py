@@ -17,9 +17,11 @@ _NOTHING: Mapping[str, int] = {}
 class Buffer:
     """The side of a run that is not the user's."""
 
-    __slots__ = ("closed", "effects", "flow", "spent", "stopped", "taken")
+    __slots__ = ("closed", "effects", "flow", "host", "spent", "stopped", "taken")
 
     def __init__(self) -> None:
+        # What its run has around it, for shapes that make others beside it.
+        self.host: Any = None
         self.effects: list[Effect | NewJob] = []
         # What its claim took of quotas, by their names, and what it said that it has used.
         self.taken: Mapping[str, int] = _NOTHING

@@ -16,7 +16,14 @@ from duework.kernel.job import NewEvent, new_event
 from duework.kernel.tasks import Writes, check_count, check_name
 from duework.shapes.events import SHAPE, verbs
 from duework.shapes.events.bulks import Bulks, Handler, single
-from duework.shapes.events.verbs import BULKS, EVENTS, Event, Subscriber, Wanted, bulk_task
+from duework.shapes.events.verbs import (
+    BULKS,
+    EVENTS,
+    Event,
+    Subscriber,
+    WantedSubscriber,
+    bulk_task,
+)
 from duework.shapes.shape import CHUNK, Hooks, Shape, in_chunks
 
 if TYPE_CHECKING:
@@ -100,11 +107,11 @@ class Subscription(Hooks):
             raise UsageError(f"{self.name} belongs to a Part that no App has included yet")
         return self._wiring.find(EventVerbs)
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WantedSubscriber:
         """Its row, as code says it."""
         policy = self.task.definition.policy
         place = (policy.queue, policy.priority, self.bulk, self.within_ms)
-        return Wanted(Subscriber(self.name, self._event, *place), self._since_ms)
+        return WantedSubscriber(Subscriber(self.name, self._event, *place), self._since_ms)
 
     def settled_with(self, reaction: Callable[..., None]) -> Callable[..., None]:
         """Register `(tx, job, outcome)` to run inside the settle of each event's job."""
@@ -138,7 +145,7 @@ class Events(Hooks):
     def writes(self) -> Mapping[str, Writes]:
         return {"event": Writes(NewEvent, self.publish)}
 
-    def wanted(self) -> list[Wanted]:
+    def wanted(self) -> list[WantedSubscriber]:
         """What the code of this process subscribes to."""
         shapes = self._wiring.shapes
         return [each.wanted() for each in shapes if isinstance(each, Subscription)]
@@ -157,7 +164,7 @@ class Events(Hooks):
         if new := [each for each in wanted if each.row.terms() not in known]:
             engine.writer.call(self._subscribe, new)
 
-    def _subscribe(self, tx: Tx, wanted: list[Wanted]) -> Sequence[None]:
+    def _subscribe(self, tx: Tx, wanted: list[WantedSubscriber]) -> Sequence[None]:
         verbs.subscribe(tx, wanted, self._wiring.engine)
         return [None for _ in wanted]
 

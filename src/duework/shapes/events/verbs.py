@@ -69,7 +69,7 @@ class Subscriber(msgspec.Struct, frozen=True):
         return (self.name, self.event, self.queue, self.priority, self.bulk, self.within_ms)
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WantedSubscriber(msgspec.Struct, frozen=True):
     """A subscription that code declares, and how much of the past it wants when it is new."""
 
     row: Subscriber
@@ -84,7 +84,7 @@ def bulk_task(name: str) -> str:
 
 
 def publish(
-    tx: Tx, new: Sequence[NewEvent], engine: Engine, declared: Sequence[Wanted]
+    tx: Tx, new: Sequence[NewEvent], engine: Engine, declared: Sequence[WantedSubscriber]
 ) -> list[int]:
     """Write events, and a job of each for every subscriber; their ids."""
     names = sorted({each.name for each in new})
@@ -142,7 +142,7 @@ def stored(event: Event[str]) -> str:
 # --- subscribing
 
 
-def subscribe(tx: Tx, wanted: Sequence[Wanted], engine: Engine) -> None:
+def subscribe(tx: Tx, wanted: Sequence[WantedSubscriber], engine: Engine) -> None:
     """Write subscriptions; a new one gets what was published since the time that it wants."""
     for each in sorted(wanted, key=lambda one: (one.row.event, one.row.name)):
         row, now = each.row, engine.clock.now()

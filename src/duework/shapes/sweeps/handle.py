@@ -116,14 +116,17 @@ class Sweep(Hooks):
 
     def start(self) -> SweepStatus:
         """Let it run, and look at once."""
+        self.arm()
         return self._verbs.start(self.name)
 
     def stop(self) -> SweepStatus:
         """Begin no more groups until `start`; one that runs is completed."""
+        self.arm()
         return self._verbs.stop(self.name)
 
     def reset(self) -> SweepStatus:
         """Forget what went wrong and what its own paces have learned, and count anew."""
+        self.arm()
         return self._verbs.reset(self.name)
 
     def status(self) -> SweepStatus:

@@ -17,7 +17,8 @@ from duework.kernel.error_text import describe, said
 from duework.kernel.outcomes import Cancel, Fail, Outcome, Retry, Snooze, Throttled
 from duework.kernel.paces.admission import AddressedReport
 from duework.kernel.paces.portions import look, take_now
-from duework.kernel.run import Run, branch_of, buffer_of, effects_of
+from duework.kernel.run import Run, buffer_of
+from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.tasks import leads_with
 from duework.shapes.shape import doing
 from duework.shapes.sweeps import verbs
@@ -26,6 +27,7 @@ from duework.shapes.sweeps.verbs import SWEEPS, EndedItem, SweepGroup, SweepItem
 if TYPE_CHECKING:
     from duework.db.database import Tx
     from duework.kernel.engine import Engine
+    from duework.kernel.job import Effect
     from duework.kernel.paces.admission import Gate
 
 # What a round takes if no pace says how many.
@@ -51,6 +53,24 @@ def wrapped(query: str, column: str) -> str:
         f"select q.* from ({text}) q where coalesce((select i.next_try from"  # noqa: S608
         f" duework_sweep_item i where {skipped}), 0) <= :now limit :wanted"
     )
+
+
+class ItemRun(Run):
+    """The run of one item: in the attempt of the sweeper, with effects and a key of its own."""
+
+    def __init__(self, run: Run, key: str) -> None:
+        super().__init__(run.job, buffer_of(run).host, Buffer())
+        self._item = key
+
+    @property
+    def key(self) -> str:
+        """The same whenever this item is tried."""
+        return self._item
+
+    def effects(self) -> tuple[Effect, ...]:
+        """End its buffering: what is to be written with its group."""
+        buffer = buffer_of(self)
+        return buffer.close(buffer.host.effect_of)
 
 
 class SweepRounds:
@@ -183,7 +203,7 @@ class SweepRounds:
 
     async def _one(self, run: Run, row: Any) -> EndedItem:
         key = _key(row[0])
-        own = branch_of(run, f"{self.name}:{key}")
+        own = ItemRun(run, f"{self.name}:{key}")
         values = dict(zip(self.columns, row, strict=False))
         try:
             answer = await asyncio.wait_for(self._called(own, values), self.timeout_s)
@@ -192,7 +212,7 @@ class SweepRounds:
             buffer_of(own).closed = True
         if isinstance(answer, (Outcome, Exception)):
             return _ended(key, answer)
-        return EndedItem(key, effects=effects_of(own))
+        return EndedItem(key, effects=own.effects())
 
     async def _called(self, own: Run, values: dict[str, Any]) -> Any:
         given = (own,) if self._takes_run else ()

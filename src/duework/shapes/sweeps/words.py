@@ -9,7 +9,7 @@ from duework.shapes.sweeps.verbs import ItemFailed
 
 
 def failed(fact: ItemFailed) -> Words:
-    why = fact.error.strip().rpartition("\n")[2]
+    why = fact.error.partition("\n")[0]
     return Words(logging.WARNING, "sweep_item_failed", f"{fact.key} of {fact.sweep} failed: {why}")
 
 

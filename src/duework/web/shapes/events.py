@@ -21,6 +21,8 @@ def events(visit: Visit) -> Response:
     found = book.search(name, before=before(visit), limit=PAGE + 1)
     shown = found[:PAGE]
     readers = [each for each in book.subscribers(limit=PAGE) if name in ("", each.event)]
+    # Among the newest that failed: one look for all subscribers.
+    broken = {job.task for job in visit.app.jobs(phase="failed", limit=CHUNK)}
 
     def here(**more: str | int) -> str:
         return address(visit.base, "/events", **{"name": name, **more})
@@ -28,7 +30,7 @@ def events(visit: Visit) -> Response:
     return show(
         *(visit, "events.html"),
         rows=shown,
-        subscribers=[(each, bool(book.failed(each.name, limit=1))) for each in readers],
+        subscribers=[(each, each.name in broken) for each in readers],
         filters=[("name", "Name", name)],
         chosen=[("name", name, here(name=""))] if name else [],
         newest=here() if visit.asked("before") else "",
