@@ -14,6 +14,7 @@ import msgspec
 
 from duework.clock import FOREVER
 from duework.db.database import Tx
+from duework.errors import UsageError
 
 JobId = NewType("JobId", int)
 State = Literal["open", "done", "failed", "cancelled"]
@@ -101,6 +102,12 @@ class NewSignal(msgspec.Struct, frozen=True):
     event: str
     key: str = ""
     payload: str = "null"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.event, str) or not self.event or not isinstance(self.key, str):
+            raise UsageError(
+                f"an event and its key are texts: not {self.event!r:.50}, {self.key!r:.50}"
+            )
 
 
 # A job and the fence of the claim that it is held by.

@@ -1,4 +1,4 @@
-"""Workflows: those that need attention first to see; their steps on one axis of time; resume, fork, cancel."""
+"""Workflows: those that need attention are told of first; steps on one axis of time; resume, fork, cancel."""
 
 from __future__ import annotations
 
