@@ -168,6 +168,16 @@ def test_a_clock_that_is_behind_begins_no_period_again(harness: Harness, emptied
     sound(h)
 
 
+def test_verify_finds_a_budget_that_is_not_its_ledger(harness: Harness) -> None:
+    llm = harness.app.budget("llm", limit=1)
+    with llm.reserve(1):
+        pass
+    with harness.app.transaction() as tx:
+        tx.write("update duework_budget set spent = spent - 1")
+    found = [each.name for each in harness.app.admin.verify() if each.violations]
+    assert found == ["budget_equals_ledger"]
+
+
 def test_periods_are_those_of_the_time_zone() -> None:
     at = ms("2026-03-29T12:30:15+01:00")
     assert period(at, "day", "Europe/London") == (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,8 +18,13 @@ from duework import (
     UsageError,
     WaitTimeout,
 )
+from duework.health.verify import verify
 from duework.kernel.pruning import prune_round
+from duework.kernel.transaction import inside
+from duework.shapes.steps.flow import Flow
+from duework.shapes.steps.verbs import StepRow
 from duework.testing import Harness
+from tests.support.checks import EVERY
 
 EFFECT = "create table effect (job bigint, what text)"
 WRITE = "insert into effect (job, what) values (:job, :what)"
@@ -364,13 +370,14 @@ def test_a_job_that_is_opened_again_after_its_end_begins_from_the_start(h: Harne
     @h.app.task
     async def flow(run: Run, number: int) -> None:
         await run.step("one", calls.append, number)
-        if number == 1:
-            flow.using(key="k", when_running="again").enqueue(2)
+        if len(calls) < 3:
+            # The same call again, and then another one.
+            flow.using(key="k", when_running="again").enqueue(len(calls))
 
     flow.using(key="k").enqueue(1)
     h.drain()
 
-    assert calls == [1, 2]
+    assert calls == [1, 1, 2]
     sound(h)
 
 
@@ -481,6 +488,86 @@ def test_what_is_not_there_or_runs_is_said(h: Harness) -> None:
     flow.enqueue()
     h.drain()
     assert len(said) == 1
+
+
+def test_a_signal_that_comes_between_the_look_and_the_settle_is_not_missed(
+    h: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    def blind_at_first(self: Flow, row: StepRow, real: Any = Flow._heard) -> bool:  # noqa: SLF001 - between the two
+        looks.append(1)
+        found = bool(real(self, row))
+        if len(looks) == 1:
+            h.app.signal("go", 5)
+        return found
+
+    monkeypatch.setattr(Flow, "_heard", blind_at_first)
+
+    @h.app.task
+    async def flow(run: Run) -> Any:
+        return await run.wait_for("go")
+
+    job = flow.enqueue()
+    h.drain()
+
+    assert h.app.job(job.id).result == 5
+    assert len(looks) == 2
+
+
+def test_signals_and_waits_at_the_same_time_miss_nothing(app: App) -> None:
+    count = 60
+
+    @app.task
+    async def flow(run: Run, number: int) -> Any:
+        return await run.wait_for("go", key=str(number % 7))
+
+    async def work() -> list[Any]:
+        async with app.running():
+            jobs = [flow.enqueue(number) for number in range(count)]
+
+            def tell(key: int) -> None:
+                app.signal("go", key, key=str(key))
+
+            await asyncio.gather(*(asyncio.to_thread(tell, key) for key in range(7)))
+            return [(await job.await_("30s")).result for job in jobs]
+
+    assert asyncio.run(work()) == [number % 7 for number in range(count)]
+    assert [each for each in app.admin.verify() if each.violations] == []
+
+
+def test_verify_finds_steps_that_were_changed(h: Harness) -> None:
+    @h.app.task
+    async def flow(run: Run) -> Any:
+        await run.step("one", lambda: 1)
+        await run.step("two", lambda: 2)
+        return await run.wait_for("go")
+
+    def found() -> set[str]:
+        return {each.name for each in h.app.admin.verify() if each.violations}
+
+    job = flow.enqueue()
+    h.drain()
+    assert found() == set()
+    for change, name in (
+        ("set fence = fence + 1 where place = 1", "step_never_changes"),
+        ("set place = 9 where place = 2", "step_without_gap"),
+        ("set ended = null where place = 1", "step_has_ended"),
+        ("set fence = fence + 9", "step_was_held"),
+    ):
+        with suppress(ZeroDivisionError), h.app.transaction() as tx:
+            tx.write(f"update duework_step {change}")
+            with inside(tx).savepoint():
+                broken = [each.name for each in verify(inside(tx), EVERY) if each.violations]
+            assert name in broken
+            raise ZeroDivisionError
+    with h.app.transaction() as tx:
+        tx.write(
+            "insert into duework_signal (id, event, key, payload, at) values (999, 'go', '', '1', :at)",
+            at=h.now + 1,
+        )
+    assert found() == {"signal_is_heard"}
+    assert h.app.get_workflow(job.id).state == "running"
 
 
 def test_a_signal_through_another_app_wakes_a_workflow(h: Harness, emptied: str) -> None:

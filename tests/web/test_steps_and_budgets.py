@@ -16,7 +16,7 @@ def test_workflows_are_shown_with_their_steps_and_can_be_forked_and_cancelled(si
     @app.task
     async def order(run: Run) -> Any:
         await run.step("charge", lambda: HOSTILE)
-        return await run.wait_for("approved", key=HOSTILE)
+        return await run.wait_for("approved", key="".join(HOSTILE))
 
     job = order.enqueue()
     work(app)
@@ -28,11 +28,11 @@ def test_workflows_are_shown_with_their_steps_and_can_be_forked_and_cancelled(si
     assert browser.get("/steps?state=odd").status_code == 400
     assert browser.get("/steps/7").status_code == 404
 
-    browser.act("/steps/fork", id=job.id, step="charge")
+    browser.submit("/steps/fork", id=job.id, step="charge")
     assert len(app.jobs(task="order")) == 2
-    browser.act("/steps/cancel", id=job.id, sure="yes")
+    browser.submit("/steps/cancel", id=job.id, sure="yes")
     assert app.job(job.id).state == "cancelled"
-    browser.act("/steps/resume", id=job.id)
+    browser.submit("/steps/resume", id=job.id)
     assert app.job(job.id).state == "open"
 
 
@@ -40,7 +40,7 @@ def test_budgets_are_shown_with_their_ledgers_and_can_be_raised(site: Site) -> N
     app, browser = site.app, site.browser("admin")
     assert "No budgets" in text_of(browser.get("/budgets").text)
     llm = app.budget("llm", limit=5, per="day")
-    with llm.reserve(5, note=HOSTILE):
+    with llm.reserve(5, note="".join(HOSTILE)):
         pass
     for path in ("/budgets", "/budgets?prefix=l", "/budgets/one?name=llm"):
         answer = browser.get(path)
@@ -49,5 +49,5 @@ def test_budgets_are_shown_with_their_ledgers_and_can_be_raised(site: Site) -> N
     assert "used up" in text_of(browser.get("/budgets/one?name=llm").text)
     assert browser.get("/budgets/one?name=none").status_code == 404
 
-    browser.act("/budgets/raise", name="llm", limit="8")
+    browser.submit("/budgets/raise", name="llm", limit="8")
     assert llm.status().limit == 8

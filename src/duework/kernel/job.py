@@ -117,6 +117,12 @@ class NewSignal(msgspec.Struct, frozen=True):
     key: str = ""
     payload: str = "null"
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.event, str) or not self.event or not isinstance(self.key, str):
+            raise UsageError(
+                f"an event and its key are texts: not {self.event!r:.50}, {self.key!r:.50}"
+            )
+
 
 class NewEvent(msgspec.Struct, frozen=True):
     """An event to be published; its payload is JSON."""

@@ -17,6 +17,7 @@ from duework.durations import Duration, milliseconds
 from duework.errors import StepFailed, UsageError, WaitTimeout
 from duework.kernel.error_text import describe
 from duework.kernel.failures.retry import Backoff, delays
+from duework.kernel.job import NewSignal
 from duework.kernel.outcomes import Fail, Outcome, Snooze
 from duework.kernel.surroundings.buffer import in_order
 from duework.kernel.tasks import check_count
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 # As long as there is: a wait without an end is still a job that has its turn.
 NEVER = FOREVER - 1
+NAME = 200
 _ANYTHING = ResultCodec(Any)
 
 
@@ -105,7 +107,8 @@ class Flow:
 
     async def wait_for(self, event: str, key: str, within: Duration | None) -> Any:
         """The payload of the next signal of an event, of those since the job was enqueued."""
-        row = await self._arrive(f"{event}:{key}" if key else event, "wait")
+        NewSignal(event, key)  # refuses what is no name
+        row = await self._arrive((f"{event}:{key}" if key else event)[:NAME], "wait")
         if row.state == "trying":
             due = NEVER if within is None else min(self._now() + milliseconds(within), NEVER)
             row = row._replace(state="waiting", event=event, key=key, due=due)
@@ -162,9 +165,9 @@ class Flow:
 
     async def _arrive(self, name: str, kind: str) -> StepRow:
         """Take the next place: what is recorded of it, or what is to be."""
-        if not isinstance(name, str) or not 0 < len(name) <= 200:  # noqa: PLR2004 - as names of tasks
+        if not isinstance(name, str) or not 0 < len(name) <= NAME:
             raise UsageError(
-                f"the name of a step is a text of 1 to 200 characters: not {name!r:.50}"
+                f"the name of a step is a text of 1 to {NAME} characters: not {name!r:.50}"
             )
         if self._inside is not None:
             raise UsageError(f"step {self._inside} has not ended: steps follow one another")
