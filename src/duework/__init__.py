@@ -54,6 +54,7 @@ from duework.shapes.chains.handle import Chain, ChainPage, ChainProgress, End, N
 from duework.shapes.deliveries.channels import Channel, Sending
 from duework.shapes.deliveries.handle import Delivery
 from duework.shapes.deliveries.send import Send
+from duework.shapes.metrics.handle import MetricPoint, Metrics
 from duework.shapes.objects.handle import DurableObject
 from duework.shapes.objects.proxy import ObjectHandle, ObjectInfo
 from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
@@ -98,6 +99,8 @@ __all__ = [
     "JobCancelled",
     "JobFailed",
     "LeaseLost",
+    "MetricPoint",
+    "Metrics",
     "Need",
     "Next",
     "NotFound",

@@ -21,6 +21,7 @@ SHOWN = {
     "deliveries": "1 e-mail in the provider's books",
     "demo": "0 lost.",
     "hello": "hello barbara",
+    "metrics": "apps_discovered charts: 10 in 5 steps",
     "outside": "signed and verified: order-7",
     "outbox": "2 e-mails in the provider's books",
     "isolated": "killed by SIGKILL",

@@ -9,6 +9,7 @@ from duework.shapes import (
     chains,
     deliveries,
     labels,
+    metrics,
     objects,
     outboxes,
     paces,
@@ -17,5 +18,16 @@ from duework.shapes import (
 
 SHAPES = tuple(
     each.SHAPE
-    for each in (batches, chains, schedules, deliveries, outboxes, paces, objects, blobs, labels)
+    for each in (
+        batches,
+        chains,
+        schedules,
+        deliveries,
+        outboxes,
+        paces,
+        objects,
+        blobs,
+        labels,
+        metrics,
+    )
 )
