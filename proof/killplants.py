@@ -77,7 +77,7 @@ def answered_before_the_commit(_shop: Shop, say: Ack) -> None:
 
 
 def rows_before_their_attempts(shop: Shop, _say: Ack) -> None:
-    def delete(tx: Tx, found: Mapping[int, int | None], *, now: int) -> None:  # noqa: ARG001
+    def delete(tx: Tx, found: Mapping[int, int | None], around: Any) -> None:  # noqa: ARG001
         ids = list(found)
         tx.query(JOBS.delete_jobs, {"ids": ids})
         tx.after_commit.append(

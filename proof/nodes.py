@@ -30,7 +30,7 @@ from duework.db.writer.requests import AttachedRequest, Request, requested
 from duework.db.writer.writer import Writer, _backoff
 from duework.errors import Unavailable, UsageError
 from duework.ids import Ids
-from duework.kernel.engine import Engine
+from duework.kernel.engine import AppSide, Engine
 from duework.kernel.job import LaneName
 from duework.kernel.machine.processes import Process
 from duework.worker.handoff.board import OfferBoard
@@ -358,8 +358,8 @@ class Node:
         app, world = self.app, self.world
         database = SimDatabase(world, self)
         app.wiring.bound.clock = self.clock
-        engine = app.wiring.bound.engine = Engine(database, app.wiring.registry, self.clock)
-        engine.reactor, engine.hooks = app.wiring.react, app.wiring.hooks
+        side = AppSide(app.wiring.react, app.wiring.hooks)
+        engine = app.wiring.bound.engine = Engine(database, app.wiring.registry, self.clock, side)
         engine.writer = SimWriter(database, world, self)
         engine.clock_watch.elsewhere = lambda ask: ask()
         engine.clock_watch.begin()

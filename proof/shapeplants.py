@@ -76,15 +76,17 @@ def _always_remembered() -> Any:
     def submit_again(_: OutboxRunner, *__: Any) -> bool:
         return True
 
-    def not_submitted(self: OutboxRunner, run: Any, go: Any, error: Exception) -> Any:
+    def raised(
+        self: OutboxRunner, run: Any, what: int, go: Any, error: Exception, *, harmless: bool
+    ) -> Any:
         if isinstance(error, self._outbox.lost):
             raise error
-        return original(self, run, go, error)
+        return original(self, run, what, go, error, harmless=harmless)
 
-    original = OutboxRunner._not_submitted
+    original = OutboxRunner.raised
     stack = contextlib.ExitStack()
     stack.enter_context(mock.patch.object(OutboxRunner, "_remembered", submit_again))
-    stack.enter_context(mock.patch.object(OutboxRunner, "_not_submitted", not_submitted))
+    stack.enter_context(mock.patch.object(OutboxRunner, "raised", raised))
     return stack
 
 

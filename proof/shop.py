@@ -32,6 +32,7 @@ from duework.kernel.machine import processes
 from duework.kernel.machine.clock_watch import TakeoverPause
 from duework.kernel.machine.processes import Process
 from duework.worker.handoff.board import OfferBoard
+from duework.worker.handoff.claims import Grabs
 from duework.worker.handoff.offer import Offer
 from duework.worker.host import WorkerHost
 from duework.worker.rounds import Round, RoundResult, Rounds
@@ -173,7 +174,7 @@ class Hand:
         process = processes.this_process(self.id, engine.clock.now())
         # Everything happens in one thread, sooner than a lease ends: nothing is extended.
         self._turns = Rounds(engine, process, hold, lambda _: None)
-        host = WorkerHost(engine, self.id, lambda: None)
+        host = WorkerHost(engine, self.id, lambda: None, lambda _job, _sign: None)
         self._runner = Runner(engine.registry, host, self.id, lambda: 0.5)
         self._ledger = StartedJobs(16)
         self._ledger.open(self.id)
@@ -257,7 +258,7 @@ class Hand:
 
         enqueue = self._engine.enqueue_alone
         return AttachedRequest(
-            self._turns.grab,
+            Grabs(self._engine, self._turns).grab,
             [self._want()],
             loop=cast("asyncio.AbstractEventLoop", AtOnce()),
             beside=lambda request: request.verb == enqueue,

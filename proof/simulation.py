@@ -41,7 +41,7 @@ ELSEWHERE = {
 @contextlib.contextmanager
 def _begun_all_the_same() -> Iterator[None]:
     """Its answer stays, and its lease was held before the commit."""
-    after_claim = Rounds._after_claim
+    after_claim = Rounds.after_claim
 
     def too_soon(self: Rounds, tx: Tx, taken: Claim, now: int) -> None:
         self.hold_leases(taken.jobs)
@@ -49,7 +49,7 @@ def _begun_all_the_same() -> Iterator[None]:
 
     with (
         mock.patch.object(AttachedRequests, "undo"),
-        mock.patch.object(Rounds, "_after_claim", too_soon),
+        mock.patch.object(Rounds, "after_claim", too_soon),
     ):
         yield
 

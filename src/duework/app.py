@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "sqlite:///duework.db"
 SHORTEST_LEASE_MS = 100
+# From which scope on a token sees what jobs were given and gave back.
+PAYLOAD_SCOPES = ("read", "operate", "admin")
 
 F = TypeVar("F", bound=Callable[..., Any])
 D = TypeVar("D", bound=DurableObject)
@@ -71,7 +73,11 @@ class App(Part):
         clock: Clock | None = None,
         secrets_key: str | None = None,
         blobs: str | None = None,
+        payloads: str = "read",
     ) -> None:
+        if payloads not in PAYLOAD_SCOPES:
+            raise UsageError(f"payloads= is who sees them: {', '.join(PAYLOAD_SCOPES)}")
+        self.payloads = payloads
         if durability not in {"power", "process"}:
             raise UsageError("durability is 'power' (survives a power cut) or 'process'")
         limits = WorkerLimits(
@@ -272,8 +278,8 @@ class App(Part):
     @asynccontextmanager
     async def running(self, queues: set[str] | None = None) -> AsyncIterator[App]:
         """Work inside another program: `async with app.running(): …`."""
-        worker = await asyncio.to_thread(self.worker, queues)
-        worker.offers = False
+        # Its loop is the program's, which may block it: no other process is to claim for it.
+        worker = await asyncio.to_thread(self.wiring.worker, queues, offers=False)
         inside = asyncio.current_task()
         running = asyncio.create_task(worker.run(), name="duework-worker")
 

@@ -209,16 +209,11 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
 
     def value(self, timeout: Duration | None = None) -> R:
         """Wait for what the task returns; `JobFailed` or `JobCancelled` if it does not."""
-        return self.wait(timeout)._value()  # noqa: SLF001 - ours
+        return _value(self.wait(timeout))
 
     async def avalue(self, timeout: Duration | None = None) -> R:  # noqa: ASYNC109 - as `value`
         """The same for async code."""
-        return (await self.await_(timeout))._value()  # noqa: SLF001 - ours
-
-    def _value(self) -> R:
-        if self.state == "cancelled":
-            raise JobCancelled(f"job {self.id} of {self.task} was cancelled: {self.error}")
-        return self.result
+        return _value(await self.await_(timeout))
 
     def _failed(self) -> JobFailed:
         failure = self.failure or Failure(None, "no reason is stored")
@@ -238,6 +233,13 @@ class Job(msgspec.Struct, Generic[R], frozen=True):
             raise Error("this job is not bound to an App")
         jobs: JobVerbs = self._jobs
         return jobs
+
+
+def _value(job: Job[R]) -> R:
+    """What a settled job gave; an error if it gave nothing."""
+    if job.state == "cancelled":
+        raise JobCancelled(f"job {job.id} of {job.task} was cancelled: {job.error}")
+    return job.result
 
 
 def not_kept(jobs: JobVerbs, row: LockedJob, ending: Ending) -> Job[Any]:

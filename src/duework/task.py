@@ -14,15 +14,8 @@ from duework.codec import check_template, encode
 from duework.durations import Duration, Moment, milliseconds, planned
 from duework.errors import InvalidArguments, TaskNotFound, UsageError
 from duework.handles import Job
-from duework.kernel.job import (
-    KEEP,
-    Follow,
-    LaneName,
-    MemberTerms,
-    NewBatch,
-    NewJob,
-    NewMembers,
-)
+from duework.kernel.batches.new import Follow, MemberTerms, NewBatch, NewMembers
+from duework.kernel.job import KEEP, LaneName, NewJob
 from duework.kernel.surroundings.reactions import reaction as in_settle
 from duework.kernel.tasks import FOR_EVER, Definition, Policy, check_name, check_priority
 
@@ -131,6 +124,11 @@ class Using(Generic[P, R]):
         self._task = task
         self._options = options
         self._known_lane: LaneName | None = None
+
+    @property
+    def connection(self) -> Any:
+        """The caller's own connection, if `using(connection=…)` has named one."""
+        return self._options.connection
 
     def using(self, **options: Unpack[EnqueueOptions]) -> Using[P, R]:
         """Options for the next enqueue: delay, at, key, once, priority, queue, expires and so on."""
@@ -282,7 +280,7 @@ class Using(Generic[P, R]):
             members.member,
             members.payloads,
             key=key,
-            then=None if then is None else then.using()._follow(),  # noqa: SLF001 - ours
+            then=None if then is None else then.using().as_follow(),
             keep=None if keep in FOR_EVER else milliseconds(keep),
             keys=members.keys,
             terms=terms,
@@ -313,7 +311,7 @@ class Using(Generic[P, R]):
             once=FOREVER if once == "forever" else None if once is None else milliseconds(once),
         )
 
-    def _follow(self) -> Follow:
+    def as_follow(self) -> Follow:
         """This task as what follows a batch; if it takes an argument, that is the batch's id."""
         options = self._options
         what = "a batch's follow-up"

@@ -357,7 +357,7 @@ class Fuse:
 
     def commit(self, tx: Tx) -> None:
         self.step()
-        self._real.commit(tx._real if isinstance(tx, FusedTx) else tx)  # noqa: SLF001 - ours
+        self._real.commit(tx.real if isinstance(tx, FusedTx) else tx)
         self.step()
 
     def __getattr__(self, name: str) -> Any:
@@ -368,57 +368,57 @@ class FusedTx:
     """A transaction of such a database."""
 
     def __init__(self, real: Tx, fuse: Fuse) -> None:
-        self._real = real
+        self.real = real
         self._fuse = fuse
         self.after_commit = real.after_commit
 
     @property
     def made(self) -> NewRow | None:
-        return self._real.made
+        return self.real.made
 
     @property
     def note(self) -> Callable[[Statement], None] | None:
-        return self._real.note
+        return self.real.note
 
     @note.setter
     def note(self, note: Callable[[Statement], None] | None) -> None:
-        self._real.note = note
+        self.real.note = note
 
     def query(self, statement: Statement, values: Any) -> list[tuple[Any, ...]]:
         self._fuse.step()
-        return self._real.query(statement, values)
+        return self.real.query(statement, values)
 
     def change(self, statement: Statement, values: Any) -> int:
         self._fuse.step()
-        return self._real.change(statement, values)
+        return self.real.change(statement, values)
 
     def bulk(self, statement: Statement, rows: Sequence[tuple[Any, ...]]) -> int:
         self._fuse.step()
-        return self._real.bulk(statement, rows)
+        return self.real.bulk(statement, rows)
 
     def put(self, statement: Statement, row: NewRow) -> None:
         self._fuse.step()
-        self._real.put(statement, row)
+        self.real.put(statement, row)
 
     def put_if(self, statement: Statement, row: NewRow, more: tuple[Any, ...]) -> bool:
         self._fuse.step()
-        return self._real.put_if(statement, row, more)
+        return self.real.put_if(statement, row, more)
 
     def now(self) -> int | None:
         self._fuse.step()
-        return self._real.now()
+        return self.real.now()
 
     def hint(self, word: str) -> None:
-        self._real.hint(word)
+        self.real.hint(word)
 
     def read(self, sql: str, /, **values: Any) -> list[Any]:
         self._fuse.step()
-        return self._real.read(sql, **values)
+        return self.real.read(sql, **values)
 
     def write(self, sql: str, /, rows: Any = None, **values: Any) -> Any:
         self._fuse.step()
-        return self._real.write(sql, rows, **values)
+        return self.real.write(sql, rows, **values)
 
     def savepoint(self, limit_ms: int | None = None) -> Any:
         self._fuse.step()
-        return self._real.savepoint(limit_ms)
+        return self.real.savepoint(limit_ms)

@@ -23,7 +23,7 @@ from duework.handles import not_kept
 from duework.health.why import Around
 from duework.ids import Ids
 from duework.kernel import enqueue, lanes
-from duework.kernel.engine import Engine, WorkerLimits
+from duework.kernel.engine import AppSide, Engine, WorkerLimits
 from duework.kernel.facts import Fact
 from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, LaneName, LockedJob, NewJob
 from duework.kernel.lanes import JOBS
@@ -163,7 +163,7 @@ class Wiring:
         database = open_database(bound.url, bound.durability)
         try:
             migrate.migrate(database, self.schema_steps(database.kind))
-            engine = Engine(database, self.registry, bound.clock)
+            engine = Engine(database, self.registry, bound.clock, self._side())
             engine.clock_watch.begin()
             name_tables(engine)
         except BaseException:
@@ -172,12 +172,11 @@ class Wiring:
             raise
         if (inode := getattr(database, "inode", None)) is not None:
             reach_others(engine, inode)
-        engine.hooks = self.hooks
-        engine.reactor = self.react
-        engine.open_secret = self.secrets.open
-        engine.find_object = self.find(Objects).object
         self.registry.writes["secret"] = Writes(NewSecret, self.secrets.write)
         return engine
+
+    def _side(self) -> AppSide:
+        return AppSide(self.react, self.hooks, self.secrets.open, self.find(Objects).object)
 
     def schema_steps(self, kind: str) -> list[migrate.Migrations]:
         """The migrations of the kernel, of every shape and of every part."""
@@ -189,7 +188,7 @@ class Wiring:
         return steps
 
     def migrate_again(self) -> None:
-        """If the database is open already: apply what a part has brought along since."""
+        """If the database is open already: apply what a part or a shape has brought along since."""
         if (engine := self.present) is not None:
             migrate.migrate(engine.database, self.schema_steps(engine.database.kind))
             name_tables(engine)
@@ -245,7 +244,7 @@ class Wiring:
 
     # --- working
 
-    def worker(self, queues: set[str] | None) -> Worker:
+    def worker(self, queues: set[str] | None, *, offers: bool = True) -> Worker:
         """A worker for this process, and what has to be written before it starts."""
         self.find(Objects).find_classes()
         engine = self.engine
@@ -253,7 +252,7 @@ class Wiring:
         engine.log, engine.logs_each = log.report, log.logs_each
         self.arm_housekeeping()
         self.arm()
-        return Worker(engine, self.limits, queues)
+        return Worker(engine, self.limits, queues, offers=offers)
 
     def arm(self) -> None:
         """Write what the shapes need before a worker starts; safe to repeat."""
@@ -271,9 +270,9 @@ class Wiring:
         engine = self.engine
         if row.owner is not None:
             kind = row.owner.partition(":")[0]
-            for shape in self.shapes:
-                if shape.shape.owner == kind:
-                    shape.settled(tx, row, ending)
+            for hooks in self.shapes:
+                if hooks.shape.owner == kind:
+                    hooks.settled(tx, row, ending)
         task = self.registry.get(row.task)
         if task is None or not task.reactions:
             return

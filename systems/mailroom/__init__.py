@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from systems.mailroom import cli, outbox, pages, routes, tenant
+from systems.mailroom import cli, keeping, outbox, pages, routes, tenant
+from systems.mailroom.hooks import incoming, outgoing
 from systems.mailroom.part import part
 from systems.mailroom.seed import promises, seed
 
@@ -16,7 +17,20 @@ if TYPE_CHECKING:
 
     app: App
 
-__all__ = ["app", "cli", "outbox", "pages", "part", "promises", "routes", "seed", "tenant"]
+__all__ = [
+    "app",
+    "cli",
+    "incoming",
+    "keeping",
+    "outbox",
+    "outgoing",
+    "pages",
+    "part",
+    "promises",
+    "routes",
+    "seed",
+    "tenant",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from duework import App, NotFound, OutboxMessage
+from systems.mailroom import tries
 from systems.mailroom.outbox import box, own_key, plain
 from systems.mailroom.part import part
 from systems.mailroom.tenant import Tenant
@@ -58,6 +59,7 @@ def _line(row: Any) -> dict[str, Any]:
         "error": row.error,
         "created": row.created,
         "settled": row.settled,
+        "due": row.due,
         "job": row.job,
     }
 
@@ -112,7 +114,29 @@ def shown(message: OutboxMessage) -> dict[str, Any]:
         "accepted": message.accepted,
         "polled": message.polled,
         "settled": message.settled,
+        "attachments": mail.get("attachments") or [],
     }
+
+
+def story(message: OutboxMessage) -> list[dict[str, Any]]:
+    """The delivery log of a message: whom it was offered to, and what was reported afterwards."""
+    lines = [_tried(row) for row in tries.of_message(part.app, message.key)]
+    reports = part.app.read(
+        "select * from mailroom_event where key = :key or key like :rounds order by at, id limit 200",
+        key=message.key,
+        rounds=f"{message.key}:%",
+    )
+    lines += [
+        {"at": row.at, "what": row.what, "who": row.address, "detail": row.detail}
+        for row in reports
+    ]
+    return sorted(lines, key=lambda each: int(each["at"]))
+
+
+def _tried(row: Any) -> dict[str, Any]:
+    words = "refused it" if row.state == "refused" else "was asked"
+    times = "" if row.tries == 1 else f", {row.tries} times"
+    return {"at": row.first_at, "what": f"{words}{times}", "who": row.provider, "detail": row.error}
 
 
 def retry_failed(app: App, tenant: str | None = None) -> int:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import secrets
+import signal
+import ssl
 
 import click
 import msgspec
 
 from systems.mailroom import board, keys
+from systems.mailroom.doors import smtp as door
+from systems.mailroom.hooks import outgoing
 from systems.mailroom.mail import NewMessage, in_words
 from systems.mailroom.part import part
 from systems.mailroom.posting import post
@@ -98,3 +104,62 @@ def limit(tenant: str, messages: int) -> None:
     """How many messages a day this tenant may post."""
     part.app.object(Tenant, check_tenant(tenant)).set_limit(messages).result()
     click.echo(f"{tenant} may post {messages} a day")
+
+
+@part.command
+@click.option("--listen", default="127.0.0.1:2525", show_default=True, metavar="HOST:PORT")
+@click.option("--cert", type=click.Path(exists=True), help="For STARTTLS; needed off loopback.")
+@click.option("--key", "private", type=click.Path(exists=True), help="The certificate's key.")
+def smtp(listen: str, cert: str | None, private: str | None) -> None:
+    """Take mail by SMTP: user is the tenant, password one of its keys. Runs until it is stopped."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit():
+        raise click.UsageError("--listen takes HOST:PORT, such as 127.0.0.1:2525")
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_listen(host.strip("[]"), int(port), door.encryption(cert, private)))
+
+
+async def _listen(host: str, port: int, tls: ssl.SSLContext | None) -> None:
+    server = await door.serve(host, port, tls)
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    place = server.sockets[0].getsockname()
+    click.echo(
+        f"SMTP at {place[0]}:{place[1]}; AUTH required, {part.settings.smtp_size} bytes at most"
+    )
+    async with server:
+        await stop.wait()
+
+
+@part.command
+@click.argument("tenant")
+@click.argument("url", required=False)
+@click.option("--drop", is_flag=True, help="Tell it no more.")
+def webhook(tenant: str, url: str | None, *, drop: bool) -> None:
+    """Tell a tenant by webhook what became of its mail; prints the secret, once."""
+    if drop:
+        outgoing.drop_hook(tenant)
+        click.echo("told no more")
+    elif url is None:
+        found = outgoing.hook_of(tenant)
+        click.echo(found.url if found else "none")
+    else:
+        click.echo(outgoing.set_hook(check_tenant(tenant), url).secret)
+
+
+@part.command
+@click.option("--tenant", default=None, help="Of one tenant alone.")
+def retry(*, tenant: str | None) -> None:
+    """Queue every failed mail again."""
+    click.echo(f"{board.retry_failed(part.app, tenant)} queued again")
+
+
+@part.command
+@click.argument("message", type=int)
+def show(message: int) -> None:
+    """One mail: its state, whom it was offered to, and what was reported of it."""
+    found = board.found(message)
+    shown = board.shown(found)
+    click.echo(f"{found.id}  {found.state}  {shown['subject']}  {found.error or ''}")
+    for each in board.story(found):
+        click.echo(f"  {each['at']}  {each['who']} {each['what']}  {each['detail'] or ''}")

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import msgspec
 
 from duework import NotFound, OutboxMessage, Template, UsageError
-from systems.mailroom import board
+from systems.mailroom import board, templates
+from systems.mailroom.hooks import outgoing
 from systems.mailroom.mail import NewMessage, in_words, masked
 from systems.mailroom.outbox import box, own_key, plain
 from systems.mailroom.part import part
@@ -123,7 +124,8 @@ def all_messages(query: Chosen) -> Template:
 def message(id: int) -> Template:  # noqa: A002 - the path's own word
     found = board.found(id)
     mail = plain(found)
-    return Template("message.html", message=found, mail=mail, life_of=timeline(found))
+    story = board.story(found)
+    return Template("message.html", message=found, mail=mail, life_of=timeline(found), story=story)
 
 
 @part.page("/tenants", title="Tenants", live=("outboxes", "objects"))
@@ -139,7 +141,14 @@ def tenant_page(tenant: str) -> Template:
         raise NotFound(f"there is no tenant {tenant}")
     suppressed = part.app.object(Tenant, tenant).suppressed().result()
     figures = board.figures(part.app, tenant)
-    return Template("tenant.html", tenant=tenant, figures=figures, suppressed=suppressed)
+    return Template(
+        "tenant.html",
+        tenant=tenant,
+        figures=figures,
+        suppressed=suppressed,
+        templates=templates.every(tenant),
+        hook=outgoing.hook_of(tenant),
+    )
 
 
 def timeline(message: OutboxMessage) -> dict[str, Any]:

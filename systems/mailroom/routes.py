@@ -9,22 +9,24 @@ path, and comes with a token.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from starlette.requests import Request
 
-from duework import Person, Problem, Reply
-from systems.mailroom import board
+from duework import Person, Problem, Reply, UsageError
+from systems.mailroom import blobs, board, templates
+from systems.mailroom.hooks import outgoing
 from systems.mailroom.keys import tenant_of
-from systems.mailroom.mail import NewMessage, in_words
+from systems.mailroom.mail import Name, NewMessage, in_words
 from systems.mailroom.outbox import box
 from systems.mailroom.part import part
-from systems.mailroom.posting import post
-from systems.mailroom.tenant import LimitReached
+from systems.mailroom.posting import MessageChange, change, flight, post, post_many
+from systems.mailroom.tenant import LimitReached, Tenant, check_tenant
 
-# A text and an html of a million characters each, as JSON.
-MOST_BYTES = 4_000_000
+# A text, an html and attachments, as JSON.
+MOST_BYTES = 22_000_000
+MOST_OF_A_BATCH = 100
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,6 +35,10 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     state: Literal["queued", "sending", "sent", "failed", "unsure", "cancelled"] | None = None
     before: int = 0
     limit: int = 50
+
+
+class NewHook(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: Annotated[str, msgspec.Meta(max_length=1000)]
 
 
 def program(request: Request) -> Person | None:
@@ -69,9 +75,38 @@ def create_for(tenant: str, request: Request, body: NewMessage) -> Reply:
     return _posted(tenant, request.headers.get("idempotency-key", ""), body)
 
 
+class Keyed(NewMessage, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message of a batch: with its key."""
+
+    key: str
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    messages: Annotated[list[Keyed], msgspec.Meta(min_length=1, max_length=MOST_OF_A_BATCH)]
+
+
+@part.route("/messages/batch", methods=["POST"], auth=program, max_body=MOST_BYTES, problem=worded)
+def create_batch(person: Person, body: Batch) -> Reply:
+    """Post up to 100 messages, all of them or none: 202 if one of them is new, else 200."""
+    wanted = [(each.key, _without_key(each)) for each in body.messages]
+    try:
+        with flight(person.email, [key for key, _ in wanted]):
+            found = post_many(part.app, person.email, wanted)
+    except LimitReached as error:
+        return _too_many(error)
+    status = 200 if all(each.existed for each in found) else 202
+    return Reply(status, {"messages": [board.shown(each) for each in found]})
+
+
+def _without_key(each: Keyed) -> NewMessage:
+    names = NewMessage.__struct_fields__
+    return NewMessage(**{name: getattr(each, name) for name in names})
+
+
 def _posted(tenant: str, key: str, body: NewMessage) -> Reply:
     try:
-        message = post(part.app, tenant, key, body)
+        with flight(tenant, [key]):
+            message = post(part.app, tenant, key, body)
     except LimitReached as error:
         return _too_many(error)
     place = {"location": f"/messages/{message.id}"}
@@ -107,6 +142,101 @@ def cancel(id: int, person: Person) -> dict[str, Any]:  # noqa: A002
     """End a message that is still queued; 409 if the provider has it."""
     box.cancel(board.found(id, person.email).id, "cancelled by its tenant")
     return board.shown(board.found(id))
+
+
+@part.route("/messages/{id}", methods=["PATCH"], auth=program, max_body=MOST_BYTES, problem=worded)
+def edit(id: int, person: Person, body: MessageChange) -> dict[str, Any]:  # noqa: A002
+    """Another time, text or receiver while it is queued; the answer is the message in its place."""
+    return board.shown(change(part.app, board.found(id, person.email), body))
+
+
+@part.route("/messages/{id}/log", auth=program)
+def log(id: int, person: Person) -> list[dict[str, Any]]:  # noqa: A002
+    """Whom it was offered to, and what was reported of it since."""
+    return board.story(board.found(id, person.email))
+
+
+@part.route("/messages/retry-failed", methods=["POST"], auth=program)
+def retry_failed(person: Person) -> dict[str, int]:
+    """Queue every failed message of the tenant again."""
+    return {"queued": board.retry_failed(part.app, person.email)}
+
+
+@part.route("/blobs", methods=["POST"], auth=program, max_body=blobs.LARGEST)
+def upload(request: Request, person: Person, body: bytes) -> Reply:
+    """Store a file to attach; the same bytes are the same blob."""
+    type_ = request.headers.get("content-type", "").partition(";")[0].strip()
+    check_tenant(person.email)
+    made = blobs.keep(person.email, body, type_ or "application/octet-stream")
+    return Reply(201, made)
+
+
+class NewTemplate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    subject: str
+    text: str = ""
+    html: str = ""
+
+
+class Values(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    values: dict[str, Any] = {}
+
+
+@part.route("/templates/{name}", methods=["PUT"], auth=program, max_body=MOST_BYTES)
+def store_template(name: str, person: Person, body: NewTemplate) -> templates.Stored:
+    """Make or change a template; what it may not have is refused with the line."""
+    given = msgspec.structs.asdict(body)
+    try:
+        msgspec.convert(name, Name)
+    except msgspec.ValidationError:
+        raise UsageError(
+            "a template's name has small letters, digits, _ and -, at most 60"
+        ) from None
+    return templates.store(person.email, templates.Stored(name=name, **given))
+
+
+@part.route("/templates", auth=program)
+def list_templates(person: Person) -> list[templates.Stored]:
+    return templates.every(person.email)
+
+
+@part.route("/templates/{name}", auth=program)
+def show_template(name: str, person: Person) -> templates.Stored:
+    return templates.find(person.email, name)
+
+
+@part.route("/templates/{name}/preview", methods=["POST"], auth=program)
+def preview_template(name: str, person: Person, body: Values) -> templates.Rendered:
+    """What it makes of these values; nothing is sent."""
+    return templates.render(templates.find(person.email, name), body.values)
+
+
+@part.route("/templates/{name}", methods=["DELETE"], auth=program)
+def delete_template(name: str, person: Person) -> None:
+    templates.delete(person.email, name)
+
+
+@part.route("/suppressed", auth=program)
+def suppressed(person: Person) -> list[dict[str, Any]]:
+    """Addresses that the tenant must not write to, the newest first."""
+    found: list[dict[str, Any]] = part.app.object(Tenant, person.email).suppressed().result()
+    return found
+
+
+@part.route("/webhook", methods=["PUT"], auth=program)
+def set_webhook(person: Person, body: NewHook) -> outgoing.Hook:
+    """Where this tenant is told what became of its mail; the answer has the secret, which is told once."""
+    return outgoing.set_hook(check_tenant(person.email), body.url)
+
+
+@part.route("/webhook", auth=program)
+def show_webhook(person: Person) -> dict[str, str | None]:
+    found = outgoing.hook_of(person.email)
+    return {"url": None if found is None else found.url}
+
+
+@part.route("/webhook", methods=["DELETE"], auth=program)
+def drop_webhook(person: Person) -> None:
+    outgoing.drop_hook(person.email)
 
 
 @part.route("/messages/{id}/retry", methods=["POST"], auth=program)

@@ -6,9 +6,8 @@ import msgspec
 
 from duework import App
 from systems.mailroom.mail import NewMessage
-from systems.mailroom.outbox import outbox
+from systems.mailroom.outbox import box, outbox
 from systems.mailroom.posting import post_many
-from systems.mailroom.tenant import Wanted
 
 TENANTS = ("acme", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath")
 SUBJECTS = ("Your order {n} is on its way", "Invoice {n}", "Welcome", "Password reset")
@@ -30,31 +29,41 @@ def seed(app: App, tenants: int = 3, messages: int = 200, name: str = "seed") ->
     made = 0
     for place, tenant in enumerate(chosen):
         numbers = range(place, messages, len(chosen))
-        made += post_many(app, tenant, [_wanted(name, number) for number in numbers])
+        posted = post_many(app, tenant, [_wanted(name, number) for number in numbers])
+        made += sum(not each.existed for each in posted)
     return made
 
 
-def _wanted(name: str, number: int) -> Wanted:
+def _wanted(name: str, number: int) -> tuple[str, NewMessage]:
     subject = SUBJECTS[number % len(SUBJECTS)].format(n=7000 + number)
     text = f"Mail {number} of {name}."
     new = NewMessage(to=f"person-{number}@demo.example", subject=subject, text=text)
-    return Wanted(f"{name}-{number}", new)
+    return f"{name}-{number}", new
 
 
 def promises(app: App) -> list[Promise]:
     """Every message that was taken and not cancelled, by the key under which the receiver has it."""
     rows = app.read(
-        "select id, key, round, status, tenant, error from mailroom_queue"
+        "select id, key, status, tenant, error from mailroom_queue"
         " where status <> 'cancelled' order by id"
     )
+    rounds = _rounds()
     return [
-        Promise(
-            outbox.provider.ledger_key(_sent_key(row)), row.id, row.tenant, row.status, row.error
-        )
+        Promise(_ledger_key(row.key, rounds[row.id]), row.id, row.tenant, row.status, row.error)
         for row in rows
+        if row.id in rounds
     ]
 
 
-def _sent_key(row: object) -> str:
-    key, turn = str(getattr(row, "key")), int(getattr(row, "round"))  # noqa: B009
-    return f"{key}:{turn}" if turn else key
+def _rounds() -> dict[int, int]:
+    """How often each message was begun anew: its key at the provider has that at its end."""
+    found: dict[int, int] = {}
+    last = 2**62
+    while page := box.messages(before=last, limit=1000):
+        found |= {each.id: each.round for each in page}
+        last = page[-1].id
+    return found
+
+
+def _ledger_key(key: str, turn: int) -> str:
+    return outbox.provider.ledger_key(f"{key}:{turn}" if turn else key)

@@ -1,21 +1,27 @@
 """A tenant: one durable object each, with what it has posted, whom it must not write to, and its limit.
 
 Its methods are one transaction of its private database, so two requests with one key cannot both be the
-first, and a limit of 10 lets 10 through, whoever asks where.
+first, and a limit of 10 lets 10 through, whoever asks where. A message is queued by the same commit that
+remembers its key.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from duework import Conflict, DurableObject, UsageError
-from systems.mailroom.mail import NewMessage
+from duework import Conflict, DurableObject, NotFound, UsageError
+from systems.mailroom.mail import Mail
+from systems.mailroom.outbox import box, row_key
 from systems.mailroom.part import part
 
 DAY = 86_400_000
+# Days that mail beyond the limit waits at most.
+LONGEST_HOLD = 30
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
@@ -31,29 +37,35 @@ class LimitReached(Exception):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A message that somebody wants to post under a key."""
+    """A message that somebody wants to post under a key: the request's digest, and the mail it makes."""
 
     key: str
-    new: NewMessage
+    digest: str
+    mail: Mail
+    # Not before this time, in milliseconds.
+    at: int | None = None
 
 
 class Rules(msgspec.Struct, frozen=True):
     """What holds for a tenant that has chosen nothing else."""
 
-    sender: str
     limit: int
     # How long the key of a request is remembered.
     keep_ms: int
+    # Whether what is beyond the limit waits for a day that has room.
+    holds: bool = False
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """What was decided when the key was first seen; it stays."""
 
+    # The key under which the message stands in the outbox: another one once it was changed.
     key: str
-    sender: str
     blocked: str | None
     # Whether the key was known already.
     known: bool
+    # It is beyond a day's limit, and waits until then.
+    held_until: int | None = None
 
 
 @part.durable
@@ -71,6 +83,18 @@ class Tenant(DurableObject):
             " sender text not null, blocked text, at int not null)"
         )
         self.sql("create index if not exists accepted_at on accepted (at)")
+        self._open_changes()
+
+    def _open_changes(self) -> None:
+        """What came with changes of messages; an older object gets it when it is next opened."""
+        names = {row.name for row in self.sql("select name from pragma_table_info('accepted')")}
+        if "current" not in names:
+            self.sql("alter table accepted add column current text")
+            self.sql("alter table accepted add column held int")
+        self.sql(
+            "create table if not exists change (old int primary key, key text not null,"
+            " new_key text not null, mail text not null, at int)"
+        )
 
     def accept(self, wanted: list[Wanted], rules: Rules, now: int) -> list[Verdict]:
         """Decide about messages, all of them or none: a known key gets what it got before."""
@@ -78,34 +102,55 @@ class Tenant(DurableObject):
         return [self._accept(each, rules, now) for each in wanted]
 
     def _accept(self, wanted: Wanted, rules: Rules, now: int) -> Verdict:
-        digest = wanted.new.digest
         for row in self.sql("select * from accepted where key = :key", key=wanted.key):
-            if row.digest != digest:
+            if row.digest != wanted.digest:
                 raise Conflict(
                     f"the key {wanted.key!r} was used with another body: take another key,"
                     " or post what was posted"
                 )
-            return Verdict(wanted.key, row.sender, row.blocked, known=True)
-        self._count(rules.limit, now)
-        blocked = self._blocked(wanted.new.recipients)
-        chosen = wanted.new.sender or rules.sender
-        values = {"key": wanted.key, "digest": digest, "sender": chosen, "blocked": blocked}
+            return Verdict(row.current or row.key, row.blocked, known=True, held_until=row.held)
+        held = self._count(rules, now)
+        blocked = self._blocked(wanted.mail.to)
         if not self.sql("select 1 from accepted limit 1"):
             # From the first on, old ones are looked for once a day.
             self.set_alarm("1d")
         self.sql(
-            "insert into accepted values (:key, :digest, :sender, :blocked, :at)", **values, at=now
+            "insert into accepted (key, digest, sender, blocked, at, held)"
+            " values (:key, :digest, :sender, :blocked, :at, :held)",
+            key=wanted.key,
+            digest=wanted.digest,
+            sender=wanted.mail.sender,
+            blocked=blocked,
+            at=now,
+            held=held,
         )
-        return Verdict(wanted.key, chosen, blocked, known=False)
+        mail = msgspec.structs.replace(wanted.mail, blocked=blocked)
+        times = [each for each in (wanted.at, held) if each is not None]
+        self._queue(wanted.key, mail, max(times, default=None))
+        return Verdict(wanted.key, blocked, known=False, held_until=held)
 
-    def _count(self, limit: int, now: int) -> None:
-        day, most = now // DAY, self.limit(limit)
-        if self.posted(now) >= most:
-            raise LimitReached(most, (day + 1) * DAY)
+    def _queue(self, key: str, mail: Mail, at: int | None) -> None:
+        """In the outbox with this commit, or not at all."""
+        when = None if at is None else datetime.fromtimestamp(at / 1000, UTC)
+        self.submit(box.using(key=row_key(self.key, key), lane=self.key, at=when), mail)
+
+    def _count(self, rules: Rules, now: int) -> int | None:
+        """Count it on the first day that has room: today, or, if held mail is wanted, a later one."""
+        day, most = now // DAY, self.limit(rules.limit)
+        found = day
+        while self._posted_on(found) >= most:
+            if not rules.holds or most == 0 or found - day > LONGEST_HOLD:
+                raise LimitReached(most, (day + 1) * DAY)
+            found += 1
         self.sql(
             "insert into day values (:day, 1) on conflict (day) do update set posted = posted + 1",
-            day=day,
+            day=found,
         )
+        return None if found == day else found * DAY
+
+    def _posted_on(self, day: int) -> int:
+        rows = self.sql("select posted from day where day = :day", day=day)
+        return int(rows[0].posted) if rows else 0
 
     def _blocked(self, recipients: tuple[str, ...]) -> str | None:
         for each in recipients:
@@ -116,8 +161,7 @@ class Tenant(DurableObject):
 
     def posted(self, now: int) -> int:
         """Messages posted today, by UTC."""
-        rows = self.sql("select posted from day where day = :day", day=now // DAY)
-        return int(rows[0].posted) if rows else 0
+        return self._posted_on(now // DAY)
 
     def limit(self, usual: int) -> int:
         """Messages a day: its own limit, else the usual one."""
@@ -159,6 +203,43 @@ class Tenant(DurableObject):
         self.sql("delete from accepted where at < :at", at=at)
         self.sql("delete from day where day < :day", day=at // DAY)
 
+    # --- a change of a message that waits: the old one is cancelled, then the new one is queued.
+
+    def plan_change(self, old: int, key: str, mail: Mail, at: int | None) -> str:
+        """Remember what is to stand in the place of a message; the new one's key."""
+        if self.sql("select 1 from change where old = :old", old=old):
+            raise Conflict("the message is being changed by somebody else: look again")
+        # Keys of requests have no spaces.
+        first, _, count = key.partition(" #")
+        new = f"{first} #{int(count or 0) + 1}"
+        stored = msgspec.json.encode(mail).decode()
+        self.sql(
+            "insert into change values (:old, :key, :new, :mail, :at)",
+            old=old,
+            key=first,
+            new=new,
+            mail=stored,
+            at=at,
+        )
+        # Whoever began it may die: the alarm brings it to its end.
+        self.set_alarm("30s")
+        return new
+
+    def apply_change(self, old: int) -> None:
+        """The old one is cancelled: queue the new one, once."""
+        for row in self.sql("delete from change where old = :old returning *", old=old):
+            self._queue(row.new_key, msgspec.json.decode(row.mail, type=Mail), row.at)
+            self.sql(
+                "update accepted set current = :new where key = :key", new=row.new_key, key=row.key
+            )
+
+    def drop_change(self, old: int) -> None:
+        """It is too late: the old one goes out as it was."""
+        self.sql("delete from change where old = :old", old=old)
+
+    def changes(self) -> list[int]:
+        return [int(row.old) for row in self.sql("select old from change")]
+
     def tidy(self, at: int) -> None:
         """What the alarm does."""
         self.forget_before(at)
@@ -166,13 +247,27 @@ class Tenant(DurableObject):
             self.set_alarm("1d")
 
     async def alarm(self) -> None:
+        for old in await self.run(self.changes):
+            state = await asyncio.to_thread(cancelled, old)
+            await self.run(self.apply_change if state == "cancelled" else self.drop_change, old)
         await self.run(self.tidy, part.app.now() - rules().keep_ms)
+
+
+def cancelled(message: int, why: str = "changed") -> str:
+    """Cancel a message that is still queued; the state it is in then."""
+    try:
+        return box.cancel(message, why)
+    except Conflict:
+        return str(box.get_message(message).state)
+    except NotFound:
+        return "gone"
 
 
 def rules() -> Rules:
     """As the settings say."""
     chosen = part.settings
-    return Rules(chosen.sender, chosen.daily_limit, chosen.keep_days * DAY)
+    holds = chosen.over_limit == "hold"
+    return Rules(chosen.daily_limit, chosen.keep_days * DAY, holds)
 
 
 def check_tenant(name: str) -> str:

@@ -6,29 +6,35 @@ next is read from the schedule, or from the job that is being retried: nothing i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets as randomness
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from duework import Conflict, NotFound, Transaction, UsageError
 from duework.durations import Duration, milliseconds
-from systems.reminders import endpoints
+from systems.reminders import endpoints, log
 from systems.reminders.fire import fire, forget, stop
 from systems.reminders.part import part
+from systems.reminders.quiet import audible, quiet_hours
+from systems.reminders.recipients import WITH_RECIPIENT, held_until
 from systems.reminders.rules import (
     Change,
     NewReminder,
     chosen_channels,
+    in_zone,
     key_of,
     listed,
     one_line,
+    repeat_ms,
     rule_of,
     timing,
 )
 
-State = Literal["active", "retrying", "sending", "failed", "ended"]
+State = Literal["active", "retrying", "sending", "waiting", "failed", "ended"]
 LONGEST_SNOOZE_MS = 30 * 86_400_000
 MOST = 1000
 
@@ -45,6 +51,10 @@ class Reminder(msgspec.Struct, frozen=True, kw_only=True):
     recurrence_rule: str | None
     zone: str
     state: State
+    # Hours in which nothing is sent; how long until it is said again; whether it waits for its "done".
+    quiet: str | None
+    repeat_ms: int | None
+    waits_for_done: bool
     # The next regular time, or that of the next attempt; null: none will come by itself.
     next_fire_at: int | None
     last_fired_at: int | None
@@ -62,26 +72,54 @@ class Reminder(msgspec.Struct, frozen=True, kw_only=True):
 
 def create(new: NewReminder, *, id_: str | None = None) -> Reminder:
     """A row and its schedule in one commit; what cannot be understood changes nothing."""
-    now, reminder = part.app.now(), id_ or f"rem_{randomness.token_hex(6)}"
-    options = timing(new, new.zone, now) or {}
-    values: dict[str, Any] = {
-        "id": reminder,
+    return find(create_all([(id_, new, "")])[0])
+
+
+def create_all(wanted: Sequence[tuple[str | None, NewReminder, str]]) -> list[str]:
+    """All of them in one commit, or none; errors say where it stood, if that has a name. Their ids."""
+    now = part.app.now()
+    prepared = []
+    for id_, new, where in wanted:
+        with _told(where):
+            prepared.append((_values(id_, new, now), timing(new, new.zone, now) or {}, where))
+    with part.app.transaction() as tx:
+        for values, options, where in prepared:
+            with _told(where):
+                if values["endpoint"] is not None:
+                    endpoints.require(tx, values["endpoint"])
+                tx.write(INSERT, **values)
+                _schedule(tx, values["id"], options)
+        tx.touch("reminders")
+    return [values["id"] for values, *_ in prepared]
+
+
+@contextlib.contextmanager
+def _told(where: str) -> Iterator[None]:
+    """A mistake says where it stood."""
+    try:
+        yield
+    except UsageError as error:
+        raise (UsageError(f"{where}: {error}") if where else error) from None
+
+
+def _values(id_: str | None, new: NewReminder, now: int) -> dict[str, Any]:
+    return {
+        "id": id_ or f"rem_{randomness.token_hex(6)}",
         "title": one_line(new.title),
         "body": new.text,
         "channels": json.dumps(chosen_channels(new.channels, new.email, new.endpoint)),
         "email": new.email,
         "endpoint": new.endpoint,
-        "rule": rule_of(options),
+        "rule": rule_of(timing(new, new.zone, now) or {}),
         "zone": new.zone,
+        "quiet": quiet_hours(new.quiet),
+        "nag": repeat_ms(new.repeat),
         "now": now,
     }
-    with part.app.transaction() as tx:
-        if new.endpoint is not None:
-            endpoints.require(tx, new.endpoint)
-        tx.write(INSERT, **values)
-        tx.touch("reminders")
-        _schedule(tx, reminder, options)
-    return find(reminder)
+
+
+def exists(reminder: str) -> bool:
+    return bool(part.app.read("select 1 from reminders_reminder where id = :id", id=reminder))
 
 
 def _schedule(tx: Transaction, reminder: str, options: dict[str, Any]) -> None:
@@ -142,8 +180,9 @@ def edit(reminder: str, change: Change) -> Reminder:
         rule = row.recurrence_rule if options is None else rule_of(options)
         values |= {"id": reminder, "seen": row.revision, "now": now, "rule": rule, "zone": zone}
         values |= {"state": row.state, "last_job": row.last_job}
+        values |= {"open": row.open_slot, "quiet_until": row.quiet_until}
         if options is not None:
-            values |= {"state": "active", "last_job": None}
+            values |= {"state": "active", "last_job": None, "open": None, "quiet_until": None}
             _schedule(tx, reminder, options)
             if row.last_job is not None:
                 tx.enqueue(stop, row.last_job)
@@ -172,6 +211,8 @@ def _edited(tx: Transaction, row: Any, change: Change) -> dict[str, Any]:
         "channels": json.dumps(chosen_channels(chosen, email, endpoint)),
         "email": email,
         "endpoint": endpoint,
+        "quiet": row.quiet if change.quiet is msgspec.UNSET else quiet_hours(change.quiet),
+        "nag": row.nag_ms if change.repeat is msgspec.UNSET else repeat_ms(change.repeat),
     }
 
 
@@ -203,11 +244,50 @@ def send_now(reminder: str) -> int:
     return part.app.get_schedule(key_of(reminder)).fire_now().id
 
 
+def done(reminder: str, slot: int | None = None) -> bool:
+    """Somebody has done it: it is not said again, and one that was due once is over. Whether it waited.
+
+    `slot`: only if that is the one it waits for; a link in an old mail says nothing about a later one.
+    """
+    now = part.app.now()
+    with part.app.transaction() as tx:
+        rows = tx.read("select * from reminders_reminder where id = :id", id=reminder)
+        if not rows or rows[0].open_slot is None or slot not in (None, rows[0].open_slot):
+            return False
+        tx.write(DONE, id=reminder, now=now)
+        tx.write(DONE_FIRES, id=reminder, slot=rows[0].open_slot, now=now)
+        if rows[0].recurrence_rule is None:
+            tx.write("delete from reminders_reminder where id = :id", id=reminder)
+            tx.enqueue(forget, reminder)
+        tx.touch("reminders")
+    return True
+
+
+def done_by_link(job: int) -> log.Fire:
+    """What a link in a mail does; said again, it changes nothing."""
+    fire_ = log.find(job)
+    rows = part.app.read(
+        "select open_slot from reminders_reminder where id = :id", id=fire_.reminder
+    )
+    waits = rows[0].open_slot if rows else None
+    if waits is not None and fire_.slot >= waits:
+        done(fire_.reminder, waits)
+    with part.app.transaction() as tx:
+        tx.write(DONE_FIRE, job=job, now=part.app.now())
+        tx.touch("reminders")
+    return log.find(job)
+
+
 def preview(reminder: str, count: int = 5) -> list[str]:
-    """The next times in its own zone."""
-    find(reminder)
+    """The next times in its own zone, as they will be sent: what falls into quiet hours at their end."""
+    found, count = find(reminder), min(count, 50)
     schedule = part.app.get_schedule(key_of(reminder))
-    return [each.isoformat() for each in schedule.next(min(count, 50))]
+    rows = part.app.read(WITH_RECIPIENT, id=reminder)
+    if not rows or (found.quiet is rows[0].their_quiet is rows[0].muted_until is None):
+        return [each.isoformat() for each in schedule.next(count)]
+    times = [round(each.timestamp() * 1000) for each in schedule.next(count * 24)]
+    heard = audible(times, lambda at: held_until(rows[0], at))
+    return in_zone(heard[:count], found.zone)
 
 
 def _bounded(limit: int) -> int:
@@ -218,7 +298,7 @@ def _bounded(limit: int) -> int:
 
 def _reminder(row: Any) -> Reminder:
     retrying = row.job_state == "open" and row.failures > 0
-    times = [row.planned, row.job_due if retrying else None]
+    times = [row.planned, row.quiet_until, row.job_due if retrying else None]
     known = [each for each in times if each is not None]
     return Reminder(
         id=row.id,
@@ -229,6 +309,9 @@ def _reminder(row: Any) -> Reminder:
         endpoint=row.endpoint,
         recurrence_rule=row.recurrence_rule,
         zone=row.zone,
+        quiet=row.quiet,
+        repeat_ms=row.nag_ms,
+        waits_for_done=row.open_slot is not None,
         state=_state(row, retrying=retrying),
         next_fire_at=min(known) if known else None,
         last_fired_at=row.last_fired_at,
@@ -242,29 +325,44 @@ def _reminder(row: Any) -> Reminder:
 def _state(row: Any, *, retrying: bool) -> State:
     if retrying:
         return "retrying"
+    if row.quiet_until is not None:
+        return "active"
     if row.job_state == "open" and row.planned is None:
         return "sending"
     if row.state == "failed" and row.planned is None:
         return "failed"
+    if row.open_slot is not None and row.planned is None:
+        return "waiting"
     return "active" if row.planned is not None else "ended"
 
 
 INSERT = """
 insert into reminders_reminder (id, title, body, channels, email, endpoint, recurrence_rule, zone,
-    state, revision, created_at, updated_at)
-values (:id, :title, :body, :channels, :email, :endpoint, :rule, :zone, 'active', 0, :now, :now)
+    quiet, nag_ms, state, revision, created_at, updated_at)
+values (:id, :title, :body, :channels, :email, :endpoint, :rule, :zone, :quiet, :nag, 'active', 0,
+    :now, :now)
 """
 UPDATE = """
 update reminders_reminder set title = :title, body = :body, channels = :channels, email = :email,
     endpoint = :endpoint, recurrence_rule = :rule, zone = :zone, state = :state,
-    last_job = :last_job, revision = revision + 1, updated_at = :now
+    last_job = :last_job, quiet = :quiet, nag_ms = :nag,
+    open_slot = :open, quiet_until = :quiet_until,
+    revision = revision + 1, updated_at = :now
 where id = :id and revision = :seen
 """
+DONE = """
+update reminders_reminder set open_slot = null, nags = 0, updated_at = :now where id = :id
+"""
+DONE_FIRES = """
+update reminders_history set done_at = :now
+where reminder = :id and slot >= :slot and done_at is null
+"""
+DONE_FIRE = "update reminders_history set done_at = :now where job = :job and done_at is null"
 # The engine's rows are read and never written: `due` of an active schedule, and the job of the newest fire.
 SELECT = """
 select r.*, s.due as planned, j.state as job_state, j.due as job_due,
     coalesce(j.failures, 0) as failures, j.error as error
 from reminders_reminder r
-left join duework_schedule s on s.key = 'reminders:' || r.id and s.state = 'active'
-left join duework_job j on j.id = r.last_job
+left join duework_schedules_v1 s on s.key = 'reminders:' || r.id and s.state = 'active'
+left join duework_jobs_v1 j on j.id = r.last_job
 """

@@ -13,10 +13,11 @@ from functools import lru_cache
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from duework import Fail, Retry, Send, http, webhooks
-from systems.reminders import endpoints
+from duework import Conflict, Fail, Retry, Send, http, webhooks
+from systems.reminders import attempts, endpoints, log
+from systems.reminders.attempts import Call
 from systems.reminders.part import part, settings
-from systems.reminders.providers import resend
+from systems.reminders.providers import resend, smtp
 from systems.reminders.rules import webhook_id
 
 T = TypeVar("T")
@@ -28,7 +29,11 @@ async def email(to: str, subject: str, text: str, key: str) -> None:
     """One mail for one key, by the provider that the settings name."""
     chosen = settings()
     mail = {"from": chosen.sender, "to": [to], "subject": subject, "text": text}
-    await in_time(resend.send(chosen.resend_url, chosen.resend_key, mail, key), chosen.timeout_ms)
+    if chosen.mail == "smtp":
+        work = smtp.send(chosen.smtp_url, chosen.smtp_user, chosen.smtp_key, mail, key)
+    else:
+        work = resend.send(chosen.resend_url, chosen.resend_key, mail, key)
+    await in_time(work, chosen.timeout_ms)
 
 
 async def webhook(to: Send, endpoint: str, body: str, key: str) -> None:
@@ -36,25 +41,62 @@ async def webhook(to: Send, endpoint: str, body: str, key: str) -> None:
     found = endpoints.find(endpoint)
     if found.state == "off":
         raise Fail(f"the endpoint {found.name} is switched off: {found.reason}")
-    headers = signed(endpoints.secrets_of(found, to.now, to.secret), webhook_id(key), body, to.now)
-    status = await in_time(_post(found.url, body, headers), settings().timeout_ms)
+    id_ = webhook_id(key)
+    headers = signed(endpoints.secrets_of(found, to.now, to.secret), id_, body, to.now)
+    began = to.now
+    try:
+        status, answer = await in_time(_post(found.url, body, headers), settings().timeout_ms)
+    except (http.HttpError, OSError) as error:
+        call = Call(endpoint, id_, began, part.app.now(), error=str(error))
+        await attempts.failed(call, settings().disable_after)
+        raise
+    call = Call(endpoint, id_, began, part.app.now(), status=status, answer=answer)
+    if 200 <= status < 300:  # noqa: PLR2004 - 2xx
+        attempts.went_well(to, call, found)
+        return
     if status == GONE:
         # In one commit with the channel's end.
+        attempts.note(to, call)
         to.write(
             endpoints.SWITCH_OFF, reason="it answered 410: it is gone", now=to.now, id=endpoint
         )
         raise Fail("410: the endpoint is gone and was switched off")
-    if not 200 <= status < 300:  # noqa: PLR2004 - 2xx
-        raise Retry(None, f"{status} from {urlsplit(found.url).hostname}")
+    await attempts.failed(call, settings().disable_after)
+    raise Retry(None, f"{status} from {urlsplit(found.url).hostname}")
 
 
 async def test_call(endpoint: str) -> int:
     """One signed POST that means nothing, also to an endpoint that is off; the status it was answered."""
-    found, now = endpoints.find(endpoint), part.app.now()
-    id_ = f"test:{endpoint}:{now}"
+    id_ = f"test:{endpoint}:{part.app.now()}"
     body = json.dumps({"id": id_, "title": "A test of this endpoint", "test": True})
+    return await _by_hand("test", endpoint, id_, body, None)
+
+
+async def replay(job: int) -> int:
+    """The stored body of a fire once more, under the same id, signed by the secret of today.
+
+    One attempt, which changes nothing about the fire or its endpoint; also to one that is off.
+    """
+    found = log.find(job)
+    if found.body is None:
+        raise Conflict(f"fire {job} had no webhook, or its body is no longer kept")
+    endpoint = log.endpoint_of(found)
+    return await _by_hand("replay", endpoint, webhook_id(f"{found.key}:webhook"), found.body, job)
+
+
+async def _by_hand(kind: attempts.Kind, endpoint: str, id_: str, body: str, job: int | None) -> int:
+    found, now = endpoints.find(endpoint), part.app.now()
     headers = signed(endpoints.secrets_of(found, now, part.app.secrets.open), id_, body, now)
-    return await in_time(_post(found.url, body, headers), settings().timeout_ms)
+    try:
+        status, answer = await in_time(_post(found.url, body, headers), settings().timeout_ms)
+    except (http.HttpError, OSError) as error:
+        await attempts.kept(
+            Call(endpoint, id_, now, part.app.now(), kind=kind, job=job, error=str(error))
+        )
+        raise
+    call = Call(endpoint, id_, now, part.app.now(), kind=kind, job=job, status=status)
+    await attempts.kept(call.said(answer))
+    return status
 
 
 def signed(secrets: list[str], id_: str, body: str, now: int) -> dict[str, str]:
@@ -66,15 +108,15 @@ def signed(secrets: list[str], id_: str, body: str, now: int) -> dict[str, str]:
     }
 
 
-async def _post(url: str, body: str, headers: dict[str, str]) -> int:
+async def _post(url: str, body: str, headers: dict[str, str]) -> tuple[int, str]:
     try:
         reply = await guarded(settings().allowed).post(url, content=body, headers=headers)
     except http.TooMany as slow:
         # A receiver that is always busy must not hold its reminder for ever: it counts as a failure.
-        return slow.response.status
+        reply = slow.response
     except http.Refused as refused:
         raise Fail(str(refused)) from refused
-    return reply.status
+    return reply.status, reply.text
 
 
 async def in_time(work: Awaitable[T], limit_ms: int) -> T:

@@ -14,6 +14,7 @@ import msgspec
 
 from duework import Conflict, NotFound, Transaction, UsageError, http, webhooks
 from systems.reminders.part import part, settings
+from systems.reminders.rules import check_address
 
 OVERLAP_MS = 86_400_000
 NAME_LIMIT = 60
@@ -27,6 +28,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     state: Literal["on", "off"]
     reason: str | None
     old_until: int | None
+    # Who is told before it is switched off, how many calls failed in a row, and when it was said.
+    contact: str | None
+    failures: int
+    warned_at: int | None
     created_at: int
     updated_at: int
 
@@ -38,10 +43,17 @@ class MadeEndpoint(Endpoint, frozen=True, kw_only=True):
 
 
 def create(
-    name: str, url: str, *, secret: str | None = None, id_: str | None = None
+    name: str,
+    url: str,
+    *,
+    secret: str | None = None,
+    id_: str | None = None,
+    contact: str | None = None,
 ) -> MadeEndpoint:
     """A receiver and its secret, in one commit."""
     _check(name, url)
+    if contact is not None:
+        check_address(contact)
     found, now = secret or webhooks.new_secret(), part.app.now()
     # Refuses what is not a secret before anything is written.
     webhooks.sign([found], "check", "", now=now)
@@ -52,6 +64,9 @@ def create(
         state="on",
         reason=None,
         old_until=None,
+        contact=contact,
+        failures=0,
+        warned_at=None,
         created_at=now,
         updated_at=now,
         secret=found,
@@ -60,11 +75,12 @@ def create(
         if tx.read("select id from reminders_endpoint where name = :name", name=name):
             raise Conflict(f"there is an endpoint {name!r} already")
         tx.write(
-            "insert into reminders_endpoint (id, name, url, state, created_at, updated_at)"
-            " values (:id, :name, :url, 'on', :now, :now)",
+            "insert into reminders_endpoint (id, name, url, state, contact, created_at, updated_at)"
+            " values (:id, :name, :url, 'on', :contact, :now, :now)",
             id=made.id,
             name=name,
             url=url,
+            contact=contact,
             now=now,
         )
         tx.seal(_secret(made.id), found)
@@ -115,7 +131,7 @@ def change(endpoint: str, *, url: str | None = None, on: bool = True) -> Endpoin
     with part.app.transaction() as tx:
         tx.write(
             "update reminders_endpoint set url = :url, state = :state, reason = :reason,"
-            " updated_at = :now where id = :id",
+            " failures = 0, warned_at = null, updated_at = :now where id = :id",
             url=url or found.url,
             state="on" if on else "off",
             reason=None if on else "switched off by hand",

@@ -33,6 +33,9 @@ class Fire(msgspec.Struct, frozen=True, kw_only=True):
     failed: dict[str, str]
     unsure: dict[str, str]
     error: str | None
+    # What its webhook says, to be replayed; and when somebody said that it is done.
+    body: str | None
+    done_at: int | None
     # Of its job: how many attempts have failed, and when the next one is due.
     attempts: int
     again_at: int | None
@@ -63,6 +66,32 @@ def recent(*, reminder: str = "", limit: int = 50) -> list[Fire]:
     return [fire_of(row) for row in rows]
 
 
+def find(job: int) -> Fire:
+    """One fire; `NotFound` if there is none."""
+    rows = part.app.read(f"{SELECT} where h.job = :job", job=job)
+    if not rows:
+        raise NotFound(f"there is no fire {job}")
+    return fire_of(rows[0])
+
+
+def endpoint_of(fire: Fire) -> str:
+    """Where its webhook went: as it was stored with the send, else where the reminder goes today."""
+    rows = part.app.read(
+        "select payload from duework_deliveries_v1 where job = :job and channel = 'webhook'",
+        job=fire.job,
+    )
+    if rows:
+        found: str = json.loads(rows[0].payload)["endpoint"]
+        return found
+    rows = part.app.read(
+        "select endpoint from reminders_reminder where id = :id and endpoint is not null",
+        id=fire.reminder,
+    )
+    if not rows:
+        raise Conflict(f"it is no longer known where fire {fire.job} went")
+    return str(rows[0].endpoint)
+
+
 def failed(*, limit: int = 100) -> list[Fire]:
     """Fires that were given up, with the reason, newest first; they wait for `redrive`."""
     return _where("j.state = 'failed'", limit)
@@ -85,13 +114,10 @@ def _where(what: str, limit: int) -> list[Fire]:
 
 def redrive(job: int) -> str:
     """Send again what has failed of a fire, and only that; the job's state before."""
-    rows = part.app.read(f"{SELECT} where h.job = :job", job=job)
-    if not rows:
-        raise NotFound(f"there is no fire {job}")
-    found = part.app.job(job)
+    fire, found = find(job), part.app.job(job)
     if found.state not in {"failed", "done"}:
         raise Conflict(f"fire {job} is {found.phase}: only what has failed is sent again")
-    if found.state == "done" and not fire_of(rows[0]).failed:
+    if found.state == "done" and not fire.failed:
         raise Conflict(f"fire {job} has no failed channel")
     found.retry()
     return found.state
@@ -123,6 +149,8 @@ def fire_of(row: Any) -> Fire:
         failed=json.loads(row.failed),
         unsure=json.loads(row.unsure),
         error=row.job_error if tried else row.error,
+        body=row.body,
+        done_at=row.done_at,
         attempts=row.failures or 0,
         again_at=row.job_due if tried else None,
     )
@@ -134,5 +162,5 @@ def attempts_in_all() -> int:
 
 SELECT = """
 select h.*, j.state as job_state, j.failures as failures, j.error as job_error, j.due as job_due
-from reminders_history h left join duework_job j on j.id = h.job
+from reminders_history h left join duework_jobs_v1 j on j.id = h.job
 """

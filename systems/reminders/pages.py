@@ -10,11 +10,13 @@ from zoneinfo import ZoneInfo
 import msgspec
 from markupsafe import Markup
 
-from duework import Template
-from systems.reminders import book, endpoints, log
-from systems.reminders.part import part
-from systems.reminders.rules import NewReminder, read_when
+from duework import Fail, Template, UsageError, http
+from systems.reminders import attempts, book, channels, endpoints, log, planning
+from systems.reminders.links import job_of
+from systems.reminders.part import part, settings
+from systems.reminders.rules import Change, NewReminder, known_zone
 from systems.reminders.week import DAYS, week
+from systems.reminders.words import read_when
 
 DAY_MS = 86_400_000
 SHOWN = 50
@@ -32,6 +34,26 @@ class Say(msgspec.Struct, kw_only=True, frozen=True):
     email: str | None = None
     endpoint: str | None = None
     zone: str = "UTC"
+    quiet: str | None = None
+    repeat: str | None = None
+
+
+class Edited(msgspec.Struct, kw_only=True, frozen=True):
+    """The form of one reminder; an empty time leaves the old one."""
+
+    title: str
+    text: str = ""
+    when: str = ""
+    zone: str = "UTC"
+    email: str | None = None
+    quiet: str | None = None
+    repeat: str | None = None
+
+
+class NewReceiver(msgspec.Struct, kw_only=True, frozen=True):
+    name: str = ""
+    url: str = ""
+    contact: str | None = None
 
 
 class Length(msgspec.Struct, kw_only=True, frozen=True):
@@ -72,7 +94,7 @@ def one(id: str) -> Template:  # noqa: A002 - the path's own word
     return Template(
         "reminder.html",
         reminder=found,
-        following=[datetime.fromisoformat(each) for each in book.preview(id, 5)],
+        following=_following(id, found.zone),
         fires=log.recent(reminder=id, limit=20),
         attempts=log.attempts_in_all(),
         local=_local,
@@ -81,18 +103,26 @@ def one(id: str) -> Template:  # noqa: A002 - the path's own word
 
 @part.page("/endpoints", title="Endpoints", icon="out", live=("reminders", "jobs"))
 def receivers() -> Template:
-    return Template("endpoints.html", endpoints=endpoints.every())
+    return Template(
+        "endpoints.html",
+        endpoints=endpoints.every(),
+        calls=attempts.recent(limit=30),
+        most=settings().disable_after,
+    )
 
 
 @part.action("/add")
 def add(form: Say) -> str:
+    zone = known_zone(form.zone)
     made = book.create(
         NewReminder(
             title=form.title[:200],
             email=form.email or None,
             endpoint=form.endpoint or None,
-            zone=form.zone,
-            **read_when(form.when),  # type: ignore[arg-type]  # one of at, cron, rrule and every
+            zone=zone,
+            quiet=form.quiet,
+            repeat=form.repeat,
+            **read_when(form.when, zone, part.app.now()),
         )
     )
     return f"{made.title}: first on {_local(made.next_fire_at, made.zone)}"
@@ -118,6 +148,49 @@ def delete(id: str) -> str:  # noqa: A002
     return "The reminder is deleted"
 
 
+@part.action("/reminder/{id}/edit")
+def edit(id: str, form: Edited) -> str:  # noqa: A002
+    zone = known_zone(form.zone)
+    times = read_when(form.when, zone, part.app.now()) if form.when.strip() else {}
+    made = book.edit(
+        id,
+        Change(
+            title=form.title[:200],
+            text=form.text[:5000],
+            zone=zone if times else None,
+            email=msgspec.UNSET if form.email is None else form.email,
+            quiet=form.quiet,
+            repeat=form.repeat,
+            **times,
+        ),
+    )
+    return f"{made.title}: next on {_local(made.next_fire_at, made.zone)}"
+
+
+@part.action("/reminder/{id}/done")
+def done(id: str) -> str:  # noqa: A002
+    return "It is done" if book.done(id) else "It did not wait for that"
+
+
+@part.page("/done/{token}", title="Done", auth="public", nav=False)
+def done_page(token: str) -> Template:
+    """What a link in a mail leads to; looking at it changes nothing, since mail programs look, too."""
+    return Template("done.html", fire=log.find(job_of(token)), token=token)
+
+
+@part.action("/done/{token}/confirm", auth="public")
+def confirm_done(token: str) -> str:
+    return f"{book.done_by_link(job_of(token)).title} is done"
+
+
+@part.action("/fires/{job}/replay")
+async def replay(job: int) -> str:
+    try:
+        return f"It was answered {await channels.replay(job)}"
+    except (http.HttpError, Fail) as error:
+        raise UsageError(f"no answer: {error}") from None
+
+
 @part.action("/fires/{job}/redrive")
 def redrive(job: int) -> str:
     log.redrive(job)
@@ -130,10 +203,42 @@ def change(id: str, form: Address) -> str:  # noqa: A002
     return f"{made.name} is switched on"
 
 
+@part.action("/endpoints/add")
+def add_receiver(form: NewReceiver) -> str:
+    made = endpoints.create(form.name, form.url, contact=form.contact or None)
+    return f"{made.name} is made. Its secret, which is told this once: {made.secret}"
+
+
+@part.action(
+    "/endpoints/{id}/rotate", confirm="Make a new secret? The old one signs for a day more."
+)
+def rotate(id: str) -> str:  # noqa: A002
+    made = endpoints.rotate(id)
+    return f"The new secret of {made.name}, which is told this once: {made.secret}"
+
+
+@part.action("/endpoints/{id}/test")
+async def test_call(id: str) -> str:  # noqa: A002
+    try:
+        return f"It was answered {await channels.test_call(id)}"
+    except (http.HttpError, Fail) as error:
+        raise UsageError(f"no answer: {error}") from None
+
+
 @part.action("/endpoints/{id}/off")
 def off(id: str) -> str:  # noqa: A002
     made = endpoints.change(id, on=False)
     return f"{made.name} is switched off"
+
+
+def _following(reminder: str, zone: str) -> list[tuple[str, bool]]:
+    """The next times in words, and whether clocks are turned before."""
+    times = [datetime.fromisoformat(each) for each in book.preview(reminder, 5)]
+    turned = planning.marked([round(each.timestamp() * 1000) for each in times], zone)
+    return [
+        (each.strftime("%a %-d %b %Y %H:%M %Z"), mark.turned)
+        for each, mark in zip(times, turned, strict=True)
+    ]
 
 
 def _today(now: int) -> Counter[str]:

@@ -15,16 +15,16 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from duework import UsageError
+from duework.durations import milliseconds
 
 BACKOFF_MS = (60_000, 300_000, 1_800_000)
 RETRIES = 3
 CHANNELS = ("email", "webhook")
 # A one-shot that was due longer ago than this is a mistake of whoever asked for it.
 LATEST_START_MS = 60_000
+SHORTEST_REPEAT_MS, LONGEST_REPEAT_MS = 60_000, 7 * 86_400_000
 
 _ADDRESS = re.compile(r"[^@<>\s,;]{1,64}@[^@<>\s,;]{1,180}\.[^@<>\s,;]{2,60}")
-_CRON = re.compile(r"@\w+|\S+(?:\s+\S+){4,5}")
-_EVERY = re.compile(r"(?:every\s+)?(\d+(?:\.\d+)?\s*(?:s|m|h|d|w))")
 
 Title = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Body = Annotated[str, msgspec.Meta(max_length=5000)]
@@ -49,6 +49,10 @@ class NewReminder(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fiel
     end: Word | None = None
     count: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None = None
     missed: Missed = "once"
+    # Hours in which nothing is sent, on the wall of the zone: "22:00-07:00".
+    quiet: Word | None = None
+    # Again after so long, until somebody says that it is done: "15m".
+    repeat: Word | None = None
 
 
 class Change(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -68,6 +72,8 @@ class Change(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     end: Word | None = None
     count: Annotated[int, msgspec.Meta(ge=1, le=100_000)] | None = None
     missed: Missed = "once"
+    quiet: Word | msgspec.UnsetType | None = msgspec.UNSET
+    repeat: Word | msgspec.UnsetType | None = msgspec.UNSET
 
 
 def retry_at(now: int, error_count: int) -> int:
@@ -116,6 +122,21 @@ def rule_of(options: dict[str, Any]) -> str | None:
     return None
 
 
+def repeat_ms(text: str | None) -> int | None:
+    """How long after a fire it is said again, in milliseconds."""
+    if text is None or not text.strip():
+        return None
+    found = milliseconds(text)
+    if not SHORTEST_REPEAT_MS <= found <= LONGEST_REPEAT_MS:
+        raise UsageError("repeat until it is done after a minute to a week, such as 15m")
+    return found
+
+
+def in_zone(times: list[int], zone: str) -> list[str]:
+    """Milliseconds as people there write them."""
+    return [datetime.fromtimestamp(each / 1000, ZoneInfo(zone)).isoformat() for each in times]
+
+
 def known_zone(zone: str) -> str:
     try:
         ZoneInfo(zone)
@@ -135,27 +156,6 @@ def _refuse_past(at: str, zone: str, now: int) -> None:
         found = found.replace(tzinfo=ZoneInfo(known_zone(zone)))
     if found.timestamp() * 1000 < now - LATEST_START_MS:
         raise UsageError(f"{at} in {zone} is over")
-
-
-def read_when(text: str) -> dict[str, str]:
-    """One line as people type it: a time, five fields of cron, FREQ=…, or a length such as `every 3h`."""
-    line = " ".join(text.split())
-    if line.upper().startswith("FREQ="):
-        return {"rrule": line.upper()}
-    if found := _EVERY.fullmatch(line.lower()):
-        return {"every": found[1].replace(" ", "")}
-    try:
-        datetime.fromisoformat(line)
-    except ValueError:
-        pass
-    else:
-        return {"at": line}
-    if _CRON.fullmatch(line):
-        return {"cron": line}
-    raise UsageError(
-        f"cannot read {text!r:.80} as a time: write 2026-11-18T09:00, 0 9 * * MON-FRI,"
-        " FREQ=WEEKLY;BYDAY=MO or every 3h"
-    )
 
 
 def chosen_channels(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -10,11 +11,18 @@ import msgspec
 from duework import Secret
 
 LONGEST_TIMEOUT = 10_000
+# Of the twins, for everybody to read: links that it signs lead to the demo.
+DEMO_LINKS = "links-of-the-demo"
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The defaults are those of the twins (`python -m systems.twins --all`)."""
 
+    # Who sends e-mails.
+    mail: Literal["resend", "smtp"] = "resend"
+    smtp_url: str = "smtp://127.0.0.1:8587"
+    smtp_user: str = "demo"
+    smtp_key: Secret = msgspec.field(default_factory=lambda: Secret("secret"))
     resend_url: str = "http://127.0.0.1:8476"
     resend_key: Secret = msgspec.field(default_factory=lambda: Secret("re_demo"))
     sender: str = "Reminders <reminders@demo.example>"
@@ -25,6 +33,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Networks and names that webhooks may go to besides public ones.
     allow: tuple[str, ...] | None = None
     timeout_ms: int = LONGEST_TIMEOUT
+    # Who gets a reminder that names nobody: an address, or the id of an endpoint.
+    to: str = ""
+    # Where these pages are reached from outside, and what signs the links in mails.
+    base_url: str = "http://127.0.0.1:8377"
+    link_key: Secret | None = None
+    # Channels that failed while others went out: "advance" leaves them, "retry-failed" tries them again.
+    partial: Literal["advance", "retry-failed"] = "advance"
+    # Calls of an endpoint that fail in a row before it is switched off; half of them are a warning.
+    disable_after: int = 20
+    # Repeats of a reminder that nobody calls done.
+    most_repeats: int = 24
     # Retries after the first attempt, and how long before each.
     retries: int = 3
     backoff: tuple[str, ...] = ("1m", "5m", "30m")
@@ -36,6 +55,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not 1 <= self.timeout_ms <= LONGEST_TIMEOUT:
             raise ValueError(f"timeout_ms is 1 to {LONGEST_TIMEOUT}")
+        if self.disable_after < 2 or self.most_repeats < 1:  # noqa: PLR2004 - a warning comes before
+            raise ValueError("disable_after is at least 2, most_repeats at least 1")
         if self.limit < 1 or self.resend_rate < 1 or self.retries < 0 or not self.backoff:
             raise ValueError("limit, resend_rate and backoff are at least one, retries at least 0")
 
@@ -44,7 +65,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Loopback only while the mail provider is a twin there: not by accident with a real one."""
         if self.allow is not None:
             return self.allow
-        return ("127.0.0.0/8",) if _is_loopback(self.resend_url) else ()
+        return ("127.0.0.0/8",) if self._on_twins else ()
+
+    @property
+    def _on_twins(self) -> bool:
+        return _is_loopback(self.resend_url if self.mail == "resend" else self.smtp_url)
+
+    @property
+    def unsure(self) -> Literal["skip"] | None:
+        """What becomes of a mail of which nobody knows: asked again by its key, where there are keys."""
+        return "skip" if self.mail == "smtp" else None
+
+    @property
+    def signer(self) -> str | None:
+        """What signs the links in mails; without a key there are none, unless it is the demo."""
+        if self.link_key is not None:
+            return self.link_key.reveal()
+        return DEMO_LINKS if self._on_twins else None
 
 
 def _is_loopback(url: str) -> bool:

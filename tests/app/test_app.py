@@ -27,13 +27,13 @@ from duework.testing import Harness
 
 # All that completion shows; what is not for users is behind `wiring` and `contents`.
 DECLARES = """
-    action adopt around chain command commands delivery durable outbox page people queue resource route
-    settings sign_in task
+    action adopt around chain command commands delivery durable oauth outbox page people queue resource
+    route settings sign_in task
 """
 VERBS = """
     attempts batch batches block_pace cancel chains get_batch get_chain get_message get_pace get_schedule job
-    jobs needs objects paces pause paused purge purge_queue read reset_pace resume revive schedule
-    schedules status unknown_tasks why
+    jobs move needs objects paces pause paused purge purge_queue read reset_pace resume revive
+    schedule schedules search_jobs status unknown_tasks why
 """
 OTHERS = """
     admin all_objects app asgi changes close connect contents deliveries include lifespan limits name now

@@ -84,7 +84,10 @@ MAY_IMPORT = {
     "web/limits": "errors clock config",
     "web/api": f"__init__ {PUBLIC} {KERNEL} health web web/parts web/api/shapes",
     "web/api/shapes": f"__init__ {PUBLIC} {KERNEL} shapes shapes/* web/api",
-    "web/shapes": f"__init__ {PUBLIC} {KERNEL} shapes shapes/* web",
+    # Found by their names: nothing imports a page.
+    "web/machine": f"__init__ {PUBLIC} {KERNEL} health web",
+    "web/shapes": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* web web/drawn",
+    "web/drawn": f"__init__ {PUBLIC} {KERNEL} health shapes shapes/* web",
     "web/parts": f"__init__ {PUBLIC} {KERNEL} outside web web/limits",
     "web/live": f"__init__ {PUBLIC} {KERNEL} web web/parts",
     "__main__": "cli",
@@ -139,8 +142,8 @@ BORDERS = {
     "shapes/objects/cell.py": 1,  # a method of an object
     "shapes/objects/host.py": 4,  # a commit, a load or a method: whoever waits is told
     "shapes/schedules/handle.py": 1,  # a check of the user's
-    "shapes/deliveries/channels.py": 2,  # a sender, in the event loop and in a thread
-    "shapes/outboxes/runner.py": 4,  # submit and poll, in the event loop and in a thread
+    "shapes/sends.py": 2,  # the other side, in the event loop and in a thread
+    "shapes/outboxes/runner.py": 2,  # a poll, in the event loop and in a thread
     "web/api/door.py": 3,  # whatever it is, a program gets an answer
     "web/parts/actions.py": 1,  # the outcome is written, raised again
     "web/parts/routes.py": 1,  # a handler of a part: answered, and in the log
@@ -156,6 +159,7 @@ IMPORTS_BY_NAME = {
     "worker/isolation/surroundings.py",
     "worker/isolation/preload.py",
     "cli/base.py",
+    "web/table.py",
     "cli/shapes/__init__.py",
     "web/api/shapes/__init__.py",
     # A folder that a manifest names, in code.
@@ -263,6 +267,24 @@ def test_the_kernel_knows_nothing_above_it() -> None:
             assert there.split("/")[0] in {*GROUND.split(), "db", "kernel"}, module
 
 
+# What a reader of the core reads in one sitting; the statements are in `jobs.sql`.
+CORE = ("job", "lanes", "enqueue", "claim", "settle", "recover")
+CORE_LINES = 2000
+
+
+def test_the_core_is_read_in_one_sitting() -> None:
+    files = [SRC / "kernel" / f"{name}.py" for name in CORE] + [SRC / "kernel" / "jobs.sql"]
+
+    assert sum(len(path.read_text().splitlines()) for path in files) <= CORE_LINES
+
+
+def test_the_verbs_on_jobs_know_what_counts_and_what_admits_by_their_protocols_alone() -> None:
+    verbs = {f"kernel/{name}.py" for name in (*CORE, "operate", "moves", "pruning")}
+    for module, _, there in crossings():
+        if module in verbs:
+            assert there not in {"kernel/batches", "kernel/paces", "kernel/minutes"}, module
+
+
 def test_no_shape_imports_another_one_or_the_worker_or_the_app() -> None:
     for module, here, there in crossings():
         if here.startswith("shapes/"):
@@ -283,6 +305,55 @@ def test_no_shape_writes_jobs_or_lanes_but_by_verbs_of_the_kernel() -> None:
 
 
 WRITES = r"(?i)\b(?:insert\s+(?:or\s+\w+\s+)?into|update|delete\s+from)\s+(\w+)"
+
+
+def private_names(path: Path) -> Iterator[tuple[str, str]]:
+    """Private names of other objects that a module uses, or imports; with where."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("duework"):
+            yield from ((each.name, f"{node.lineno}") for each in node.names if private(each.name))
+        elif isinstance(node, ast.Attribute) and private(node.attr):
+            owner = ast.unparse(node.value)
+            if owner not in {"self", "cls", "super()"}:
+                yield node.attr, f"{node.lineno}: {owner}.{node.attr}"
+
+
+# Of every named tuple, and public in spite of their names.
+OF_TUPLES = {"_make", "_asdict", "_replace", "_fields"}
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in OF_TUPLES
+
+
+def made_here(path: Path) -> set[str]:
+    """The private names that a module gives to something: functions, variables, attributes."""
+    found: set[str] = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            found.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return {name for name in found if private(name)}
+
+
+def test_no_private_name_crosses_a_room() -> None:
+    rooms: dict[str, set[str]] = {}
+    for path in MODULES:
+        rooms.setdefault(room_of(name_of(path)), set()).update(made_here(path))
+    ours = set().union(*rooms.values())
+    for path in MODULES:
+        near = rooms[room_of(name_of(path))]
+        for name, where in private_names(path):
+            # What no room of ours has made is another library's.
+            assert name in near or name not in ours, f"{name_of(path)}:{where} is of another room"
+
+
+def test_few_reach_for_what_is_private() -> None:
+    told = [path for path in MODULES if "noqa: SLF001" in path.read_text()]
+    found = sum(path.read_text().count("noqa: SLF001") for path in told)
+
+    assert found < 10, [name_of(path) for path in told]
 
 
 def test_no_folder_holds_more_than_a_reader_can_survey() -> None:

@@ -12,12 +12,14 @@ from typing import Any
 
 from duework import App, OAuth, OAuthGrant, Part, Secret
 from tests.web.club import with_club
+from tests.web.shapes import Shapes
 
 # Where nobody is asked by these tests.
 ACCOUNTS = {"authorize_url": "https://accounts.test/", "token_url": "https://accounts.test/token"}
 ACCOUNTS["client_id"] = "duework"
 app = App()
 with_club(app)
+shapes = Shapes(app)
 crew = Part("crew")
 
 
@@ -45,7 +47,7 @@ async def retries() -> None:
     raise ValueError("try again")
 
 
-def seed() -> dict[str, int]:
+def seed() -> dict[str, Any]:
     """Jobs of every phase, and where they are."""
     failed = [fails.using(key=f"user:{number}").enqueue("no way").id for number in range(4)]
     retries.enqueue()
@@ -57,7 +59,8 @@ def seed() -> dict[str, int]:
     after = greet.using(after=waiting).enqueue("eve")
     fails.using(key="user:9").enqueue("behind the pause")
     app.pause("mail")
-    return {"failed": failed[0], "done": done, "waiting": waiting.id, "after": after.id}
+    found = shapes.seed()
+    return {**found, "failed": failed[0], "done": done, "waiting": waiting.id, "after": after.id}
 
 
 def enqueue(key: str) -> dict[str, int]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser
 
+from duework.web.table import found_pages
 from tests.browser.sites import Site, Visitor, check_renderings, served, sideways, visiting
+from tests.web.test_shape_pages import PAGES as SHAPE_PAGES
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -22,6 +24,7 @@ PAGES = [
     "/queues/pause?queue=*",
     "/club/",
     "/club/users/7",
+    *SHAPE_PAGES,
 ]
 
 
@@ -87,9 +90,16 @@ def test_a_first_run_is_right(browser: Browser, tmp_path_factory: pytest.TempPat
     ):
         check_renderings(first, "/")
         check_renderings(first, "/jobs")
+        for page in found_pages():
+            if page.nav is not None:
+                check_renderings(first, page.path)
 
 
-@pytest.mark.parametrize("path", ["/", "/jobs", "/jobs/{failed}"])
+WIDE = ["/", "/jobs", "/jobs/{failed}", "/failed", "/queues", "/schedules", "/batches/{batch}"]
+WIDE += ["/chains/{chain}", "/deliveries", "/outboxes/one?name=email", "/paces", "/objects"]
+
+
+@pytest.mark.parametrize("path", WIDE)
 def test_no_width_from_a_small_phone_to_a_wide_screen_scrolls_sideways(
     visitor: Visitor, jobs: dict[str, int], path: str
 ) -> None:

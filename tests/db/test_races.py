@@ -135,13 +135,12 @@ def test_a_serial_value_has_one_claimable_job_when_a_wait_ends_beside_a_revival(
     [held] = kernel.claim("head")
 
     with kernel.database.transaction() as tx:
-        common = {"now": kernel.now, "lanes": kernel.lanes, "react": kernel.react}
         if way == "settle":
-            settle.settle(tx, [kernel.done(held)], **common)  # type: ignore[arg-type]
+            settle.settle(tx, [kernel.done(held)], kernel.around())
         else:
             row = settle.lock_jobs(tx, [head.id])[head.id]
-            settle.apply(tx, row, Ending(held.id, held.fence, 0, "done"), **common)  # type: ignore[arg-type]
-        reviving = beside(emptied, lambda tx: operate.revive(tx, [ended.id], now=kernel.now))
+            settle.apply(tx, row, Ending(held.id, held.fence, 0, "done"), kernel.around())
+        reviving = beside(emptied, lambda tx: operate.revive(tx, [ended.id], kernel.around()))
     reviving()
 
     assert [kernel.row(job.id).due for job in (ended, waiting)] == [FOREVER, kernel.now]

@@ -15,6 +15,8 @@ from duework.kernel import enqueue, lanes, operate
 from duework.kernel.claim import ClaimRequest
 from duework.kernel.job import Claimed, LaneName, NewJob
 from duework.kernel.lanes import JOBS
+from duework.kernel.paces.admission import PaceRules
+from duework.worker.handoff.claims import claim_made
 from tests.support.kernel import LEASE, ME, OTHER, START, Kernel
 
 
@@ -155,7 +157,7 @@ def _visited(kernel: Kernel, *tasks: str) -> tuple[list[Claimed], int]:
 
     def verb(tx: Tx) -> claims.Claim:
         want = kernel.want(*tasks)
-        return claims.claim(tx, want, now=kernel.now, lanes=kernel.lanes, react=kernel.react)
+        return claims.claim(tx, want, kernel.around())
 
     found, seen = kernel.spied(verb)
     return found.jobs, [name for name, _ in seen].count("claim")
@@ -197,9 +199,7 @@ def test_a_lease_that_somebody_took_just_before_is_known_to_one_that_finds_nothi
         # It had looked for leases before, when there was none.
         return claims.claim(
             *(tx, kernel.want("greet")),
-            now=kernel.now,
-            lanes=kernel.lanes,
-            react=kernel.react,
+            kernel.around(),
             lease_end=FOREVER,
         )
 
@@ -355,7 +355,7 @@ def _made(
             enqueue.enqueue(tx, [each], ids=kernel.ids, lanes=kernel.lanes, now=kernel.now)
         if then is not None:
             then(tx, rows[-1].id)
-        return claims.claim_made(tx, want, rows[-1], new[-1].lane, now=kernel.now)
+        return claim_made(tx, want, rows[-1], new[-1].lane, now=kernel.now)
 
     found: Claimed | None = kernel.run(verb)
     return found
@@ -385,8 +385,12 @@ def test_a_job_that_was_just_made_is_claimed_as_any_other(kernel: Kernel) -> Non
         ClaimRequest(ME, LEASE, {"greet": "async"}, {"async": 9}, queues=frozenset({"mail"})),
         ClaimRequest(ME, LEASE, {"greet": "async"}, {"async": 9}, queue_limits={"default": 9}),
         ClaimRequest(ME, LEASE, {"greet": "async"}, {"async": 9}, task_limits={"greet": 9}),
-        ClaimRequest(ME, LEASE, {"greet": "async"}, {"async": 9}, paces=({"greet": ()}, {})),
-        ClaimRequest(ME, LEASE, {"greet": "async"}, {"async": 9}, paces=({}, {"default": ()})),
+        ClaimRequest(
+            ME, LEASE, {"greet": "async"}, {"async": 9}, admission=PaceRules({"greet": ()}, {})
+        ),
+        ClaimRequest(
+            ME, LEASE, {"greet": "async"}, {"async": 9}, admission=PaceRules({}, {"default": ()})
+        ),
     ],
     ids=["unknown", "no slot", "other queues", "queue limit", "task limit", "pace", "queue pace"],
 )
@@ -440,8 +444,7 @@ def test_a_job_that_was_changed_since_it_was_made_is_left_to_an_ordinary_claim(
 
 def test_a_job_that_was_cancelled_since_it_was_made_is_not_claimed(kernel: Kernel) -> None:
     def cancelled(tx: Tx, job: int) -> None:
-        more = {"now": kernel.now, "lanes": kernel.lanes, "react": kernel.react}
-        operate.cancel(tx, [job], why="", **more)
+        operate.cancel(tx, [job], kernel.around(), why="")
 
     assert _made(kernel, kernel.want("greet"), kernel.new(), then=cancelled) is None
 

@@ -13,10 +13,11 @@ from duework.codec import checksum
 from duework.db.database import Tx
 from duework.errors import Conflict, NotFound
 from duework.kernel import enqueue, lanes
-from duework.kernel.claim import ClaimRequest, claimed_for
+from duework.kernel.claim import ClaimRequest
 from duework.kernel.job import Claimed, Ending, NewJob
 from duework.kernel.lanes import JOBS
 from duework.kernel.machine import processes
+from duework.worker.handoff.claims import claimed_for, enqueue_claimed
 from tests.support.kernel import ME, OTHER, START, Kernel
 
 DAY = 86_400_000
@@ -442,7 +443,7 @@ def claimed(kernel: Kernel, job: NewJob, *, known: bool = True) -> Claimed | Non
             tx.query(JOBS.worker_is, {**asdict(me), "limits": None})
         ids: Any = kernel.ids
         more = {"lease_ms": 15_000, "ids": ids, "lanes": kernel.lanes, "now": kernel.now}
-        return enqueue.enqueue_claimed(tx, job, ME, **more)
+        return enqueue_claimed(tx, job, ME, **more)
 
     found: Claimed | None = kernel.run(verb)
     return found

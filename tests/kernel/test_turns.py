@@ -191,7 +191,7 @@ def counted(kernel: Kernel, want: ClaimRequest) -> tuple[dict[str, int], list[st
     """What a claim took, and by which statements."""
 
     def verb(tx: Any) -> claims.Claim:
-        return claims.claim(tx, want, now=kernel.now, lanes=kernel.lanes, react=kernel.react)
+        return claims.claim(tx, want, kernel.around())
 
     claim, seen = kernel.spied(verb)
     return shares(claim.jobs), [name for name, _ in seen]

@@ -12,6 +12,7 @@ import pytest
 
 from duework.db.queries import Statement
 from duework.kernel.lanes import JOBS
+from duework.worker.handoff.claims import HANDOFF
 from tests.plans.crowd import analyse, pages_of, roomy, steps_of
 from tests.support.kernel import LEASE, ME, START, Kernel
 
@@ -25,7 +26,7 @@ MADE |= {"priority": 0, "now": START}
 LOOKS: dict[str, tuple[Statement, dict[str, Any]]] = {
     "lanes": (JOBS.lanes, {}),
     "running": (JOBS.running, {}),
-    "claim_made": (JOBS.claim_made, MADE),
+    "claim_made": (HANDOFF.claim_made, MADE),
     "lane_name": (JOBS.lane_name, {"id": TENANTS}),
 }
 

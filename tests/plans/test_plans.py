@@ -30,6 +30,7 @@ from duework.kernel.moves import MOVES
 from duework.kernel.operate import OPERATE
 from duework.kernel.pruning import PRUNING
 from duework.shapes.schedules.verbs import SCHEDULES
+from duework.worker.handoff.claims import HANDOFF
 from tests.plans.crowd import analyse, numbers, pages_of, roomy, steps_of
 from tests.support.kernel import ME, START, Kernel
 
@@ -53,6 +54,7 @@ FILL = """
 
 # The kernel's statements, those of shapes, and those that look.
 ALL: dict[str, Statement] = {**vars(JOBS), **vars(OPERATE), **vars(PRUNING), **vars(MOVES)}
+ALL |= vars(HANDOFF)
 ALL |= {**vars(SCHEDULES), **vars(WHY), **vars(NEEDS), **vars(DOCTOR)}
 LEASE = {"id": 7, "fence": 1, "worker": ME}
 ONE: dict[str, dict[str, Any]] = {
@@ -140,6 +142,10 @@ ONE: dict[str, dict[str, Any]] = {
     "ahead": {"lane": UNKNOWN, "due": ROWS, "id": ROWS, "bound": 1000},
     "ready": {"lanes": [KNOWN, UNKNOWN], "now": START, "bound": 1000},
     "failed": {"wanted": 1000},
+    "failures": {"task": "known", "queue": "", "before": ROWS, "walk": 10_000, "wanted": 1000},
+    "fired_lately": {"before": 2**62, "walk": 5000, "prefix": "schedule:"},
+    "oldest_of": {"before": 2**62, "walk": 5000},
+    "batch.states": {"batch": 7, "wanted": 2000},
     "due_later": {"lanes": [KNOWN, LATER], "now": START, "step": 60_000, "until": START + 10**9}
     | {"bound": 1000},
     "next_fires": {"lanes": [KNOWN, LATER], "now": START, "until": START + 10**9, "bound": 50},
@@ -186,6 +192,7 @@ READ = [
 ]
 READ += ["search_failed", "search_held", "jobs", "batch.running", "batch.members"]
 READ += ["batch.failed_members", "batch.open_members", "job", "behind", "ahead", "ready", "failed"]
+READ += ["due_later", "failures", "fired_lately", "oldest_of", "batch.states"]
 READ += ["due_later", "next_fires", "search_floor", "held_by_worker"]
 READ += ["search_floor_failed", "oldest_kept", "newest_job"]
 

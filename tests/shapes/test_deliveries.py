@@ -26,7 +26,8 @@ from duework import (
 from duework.kernel.pruning import PRUNE_TASK
 from duework.kernel.surroundings.leaving import Leaving
 from duework.observe.log import report
-from duework.shapes.deliveries.channels import Place, SendAnswer, Senders, SendStart
+from duework.shapes.deliveries.channels import Outgoing, Place, Senders
+from duework.shapes.sends import Wanted
 from duework.testing import Harness
 from tests.support.receiver import Receiver, post
 
@@ -788,21 +789,24 @@ def test_a_send_begins_only_under_the_fence_of_the_present_lease(
     harness: Harness, ledger: Ledger
 ) -> None:
     reminder, job, children = waiting(harness, ledger)
-    senders = Senders({}, lambda: harness.app.wiring.engine)
+    silent = Channel(lambda text: None, unsure="skip")
+    senders = Senders({"email": silent}, lambda: harness.app.wiring.engine)
     with harness.app.transaction() as tx:
         tx.write(
             "update duework_job set worker = 1, fence = 5 where id = :id", id=children["email"]
         )
     place = Place(job.id, "email", children["email"])
 
-    def begin(fence: int) -> SendAnswer:
-        starts = [SendStart(place, fence, resend=False, leaving=Leaving(lambda _: None))]
-        return harness.app.wiring.engine.writer.call(senders.start, starts)[0]
+    def begin(fence: int) -> Any:
+        leaving = Leaving(lambda _: None)
+        wanted = Wanted(Outgoing(place, (), {}), place.child, fence, leaving)
+        return harness.app.wiring.engine.writer.call(senders.begin, [wanted])[0]
 
-    assert begin(4).refused == "lost"
+    assert begin(4) == "lost"
     assert {each.send_started for each in reminder.channels(job)} == {None}
-    assert begin(5) == SendAnswer(f"{job.task}:{job.id}:email", 2)
-    assert begin(5).refused == "unsure"
+    begun = begin(5)
+    assert (begun.key, begun.number) == (f"{job.task}:{job.id}:email", 2)
+    assert begin(5) == "unsure"
 
 
 def test_a_delivery_that_is_being_looked_at_when_its_last_channel_settles_is_woken_a_little_later(

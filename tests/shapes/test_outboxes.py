@@ -29,7 +29,8 @@ from duework import (
 from duework.kernel.facts import MessageMoved
 from duework.kernel.pruning import PRUNE_TASK
 from duework.kernel.surroundings.leaving import Leaving
-from duework.shapes.outboxes.runner import OutboxRunner, SubmitStart
+from duework.shapes.outboxes.runner import OutboxRunner
+from duework.shapes.sends import Wanted
 from duework.testing import Harness
 from tests.support.receiver import Receiver, post
 
@@ -628,8 +629,8 @@ def test_a_submit_begins_only_under_the_fence_of_the_present_lease(harness: Harn
     posting = OutboxRunner(Upstream(), mail.codec, lambda: harness.app.wiring.engine)
 
     def begin(fence: int, job: int = row.job) -> Any:
-        start = SubmitStart(row.id, job, fence, Leaving(lambda _: None))
-        return harness.app.wiring.engine.writer.call(posting.start, [start])[0]
+        wanted = Wanted(row.id, job, fence, Leaving(lambda _: None))
+        return harness.app.wiring.engine.writer.call(posting.begin, [wanted])[0]
 
     assert begin(4) == "lost"
     assert mail.get_message(row.id).submits == 0

@@ -24,19 +24,21 @@ from duework.kernel import claim as claims
 from duework.kernel import enqueue, operate, pruning, settle
 from duework.kernel import recover as recovery
 from duework.kernel.batches import verbs as batches
+from duework.kernel.batches.counters import Tally
+from duework.kernel.batches.new import Follow, NewBatch
 from duework.kernel.claim import ClaimRequest
+from duework.kernel.counters import SettleContext
 from duework.kernel.job import (
     Claimed,
     Ending,
     Enqueued,
-    Follow,
     Kind,
     LaneName,
     LockedJob,
-    NewBatch,
     NewJob,
 )
 from duework.kernel.lanes import Lanes
+from duework.kernel.paces.admission import PaceRules
 from duework.testing import Counter
 
 START = 1_800_000_000_000
@@ -78,6 +80,10 @@ class Kernel:
         self.reacted.append(Event(row.id, ending.kind))
         if self.on_react is not None:
             self.on_react(tx, row, ending)
+
+    def around(self) -> SettleContext:
+        """What verbs that end jobs have in common."""
+        return SettleContext(self.now, self.lanes, self.react, Tally())
 
     def run(self, function: Callable[[Tx], Any]) -> Any:
         """Any function, in one transaction through the writer."""
@@ -129,6 +135,8 @@ class Kernel:
         return self.run(verb)
 
     def want(self, *tasks: str, free: int = 100, worker: int = ME, **more: Any) -> ClaimRequest:
+        if "paces" in more:
+            more["admission"] = PaceRules(*more.pop("paces"))
         return ClaimRequest(worker, LEASE, dict.fromkeys(tasks, "async"), {"async": free}, **more)
 
     def claim(self, *tasks: str, free: int = 100, worker: int = ME, **more: Any) -> list[Claimed]:
@@ -136,9 +144,7 @@ class Kernel:
 
     def claim_as(self, want: ClaimRequest, *, along: bool = False) -> claims.Claim:
         def verb(tx: Tx) -> claims.Claim:
-            return claims.claim(
-                tx, want, now=self.now, lanes=self.lanes, react=self.react, along=along
-            )
+            return claims.claim(tx, want, self.around(), along=along)
 
         return self.run(verb)
 
@@ -152,7 +158,7 @@ class Kernel:
 
     def settle(self, *endings: Ending) -> list[Ending | None]:
         def verb(tx: Tx) -> list[Ending | None]:
-            return settle.settle(tx, endings, now=self.now, lanes=self.lanes, react=self.react)
+            return settle.settle(tx, endings, self.around())
 
         return self.run(verb)
 
@@ -168,9 +174,7 @@ class Kernel:
         def verb(tx: Tx) -> list[Ending]:
             return recovery.recover(
                 tx,
-                now=self.now,
-                lanes=self.lanes,
-                react=self.react,
+                self.around(),
                 crashed=lambda _, __: crashed,
                 immortal=self.immortal.__contains__,
                 dead=dead,
@@ -193,22 +197,24 @@ class Kernel:
 
     def retry_batch(self, batch: int, *, then: bool = False) -> int:
         return self.run(
-            lambda tx: batches.retry(tx, batch, then=then, ids=self.ids, now=self.now)  # type: ignore[arg-type]
+            lambda tx: batches.retry(tx, batch, self.around(), then=then, ids=self.ids)  # type: ignore[arg-type]
         )
 
     def cancel(self, *wanted: int, why: str = "not wanted") -> list[str]:
         def verb(tx: Tx) -> list[str]:
-            return operate.cancel(
-                tx, wanted, why=why, now=self.now, lanes=self.lanes, react=self.react
-            )
+            return operate.cancel(tx, wanted, self.around(), why=why)
 
         return self.run(verb)
 
     def revive(self, *wanted: int) -> list[str]:
-        return self.run(lambda tx: operate.revive(tx, wanted, now=self.now))
+        return self.run(lambda tx: operate.revive(tx, wanted, self.around()))
 
     def prune(self, chunk: int = 1000) -> int:
-        return self.run(lambda tx: pruning.prune(tx, now=self.now, chunk=chunk))
+        def verb(tx: Tx) -> int:
+            over = batches.forget(tx, now=self.now, chunk=chunk)
+            return max(pruning.prune(tx, self.around(), chunk=chunk), over)
+
+        return self.run(verb)
 
     # --- looking
 

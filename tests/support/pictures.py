@@ -37,12 +37,28 @@ CUES = {
         "jobs": "/jobs",
         "job": "/jobs?phase=failed",
         "demo": "/demo/",
+        "failed": "/failed",
+        "queues": "/queues",
+        "schedules": "/schedules",
+        "batches": "/batches",
+        "batch": "/batches",
+        "chain": "/chains",
+        "deliveries": "/deliveries",
+        "outbox": "/outboxes",
+        "paces": "/paces",
+        "objects": "/objects",
+        "workers": "/workers",
+        "audit": "/audit",
+        "doctor": "/doctor",
         "reminders": "/reminders/",
         "streaks": "/streaks/people/user-001",
         "strides": "/strides/athletes/5001",
     },
     "by the rule-based analyst": {"scout": "/scout/"},
 }
+# Of a list, the first that it leads to is taken.
+OPENED = {"job": "#rows a.id", "batch": "#batches .lead a", "chain": "#chains .lead a"}
+OPENED |= {"outbox": "#outboxes .lead a"}
 FOUR = {"overview", "demo"}
 RENDERINGS = [(1280, "light", ""), (1280, "dark", "-dark"), (390, "light", "-390")]
 RENDERINGS += [(390, "dark", "-390-dark")]
@@ -103,9 +119,9 @@ class Painter:
             self._page.set_viewport_size({"width": width, "height": 800})
             self._page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
             self._page.goto(self._base + path)
-            if name == "job" and (first := self._page.locator("#rows a.id").first).count():
+            if name in OPENED and (first := self._page.locator(OPENED[name]).first).count():
                 first.click()
-                self._page.wait_for_selector("#timeline")
+                self._page.wait_for_load_state()
             file = self._folder / f"{name}{suffix}.png"
             file.write_bytes(small(self._easel, shot(self._page, width)))
             sys.stdout.write(f"{file.name:<24}{file.stat().st_size // 1000:>5} kB\n")

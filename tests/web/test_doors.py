@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from duework import App, Conflict, NotFound, UsageError
-from duework.web.asgi import TABLE
+from duework.web.asgi import table
 from duework.web.rendering import served_names
 from duework.web.tokens import SCOPES, Tokens, hashed
 from tests.web.club import with_club
 from tests.web.conftest import HERE, OURS, Site, task
 
-POSTS = sorted(path for path, _, _, method in TABLE if method == "POST")
+
+def posts() -> list[str]:
+    return sorted(page.path for page in table() if page.method == "POST")
 
 
 def address(path: str, job: int) -> str:
@@ -58,7 +60,7 @@ def test_every_door_asks_for_its_scope(site: Site) -> None:
     Tokens(site.app).revoke("gone")
 
     found = doors(site.app)
-    assert {path for path, *_ in TABLE} < {each.path for each in found}
+    assert {page.path for page in table()} < {each.path for each in found}
     assert {"/api/orders/{id}", "/club/users/{id}", "/club/users/{id}/pause"} < {
         each.path for each in found
     }
@@ -241,7 +243,7 @@ def test_what_another_site_sends_is_refused_at_every_door(
     browser = site.browser("admin")
     key = browser.form_key()
 
-    for path in POSTS:
+    for path in posts():
         data = {"form": key, "queue": "mail", "sure": "yes", "token": "x"}
         assert browser.post(path, data=data, headers=headers).status_code == 403, path
 
@@ -288,8 +290,8 @@ def test_only_forms_of_a_bounded_size_are_taken(site: Site) -> None:
 def test_no_other_method_does_anything(site: Site, method: str) -> None:
     browser = site.browser("admin")
 
-    for path, *_ in TABLE:
-        assert browser.request(method, address(path, 5)).status_code == 405
+    for page in table():
+        assert browser.request(method, address(page.path, 5)).status_code == 405
 
 
 @pytest.mark.parametrize(

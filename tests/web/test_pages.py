@@ -13,7 +13,7 @@ from starlette.routing import Mount
 
 from duework import App, Rate
 from duework.web.api.door import operations
-from duework.web.asgi import TABLE
+from duework.web.asgi import table
 from duework.web.pages import FILTERS
 from duework.web.rendering import static_files
 from tests.web.conftest import OURS, Browser, Site, Tags, check_page, task, work
@@ -164,10 +164,12 @@ def test_one_job_shows_its_life(site: Site) -> None:
     assert "Attempt 1" in page
     assert "user:1" in page
     assert "Retry" in page
-    assert "Will be tried again in 59 min" in text_of(browser.get(f"/jobs/{waiting.id}").text)
+    assert "Retry 1 of 1 in 59 min : ValueError: try again" in text_of(
+        browser.get(f"/jobs/{waiting.id}").text
+    )
     assert '"hello ada"' in text_of(browser.get(f"/jobs/{done.id}").text)
     assert "Due in 59 min" in text_of(browser.get(f"/jobs/{later.id}").text)
-    assert "end of another job" in text_of(browser.get(f"/jobs/{after.id}").text)
+    assert f"After job {later.id}, which is due" in text_of(browser.get(f"/jobs/{after.id}").text)
     site.app.pause()
     assert "Everything is paused" in text_of(browser.get(f"/jobs/{later.id}").text)
 
@@ -458,7 +460,7 @@ def test_every_door_is_in_the_table(site: Site) -> None:
 
     found = [(route.path, route.needs) for route in inner.routes]
     pages = [each for each in found if not each[0].startswith("/api/v1")]
-    assert pages == [("/live", None), *((path, scope) for path, _, scope, _ in TABLE)]
+    assert pages == [("/live", None), *((page.path, page.scope) for page in table())]
     assert len(found) - len(pages) == len(operations()) + 4
 
 

@@ -118,6 +118,51 @@ def _due_later(
     return [(int(slot), int(count)) for slot, count in rows]
 
 
+def per_queue(tx: Tx, *, now: int, slots: int = 12, minutes: int = 5) -> dict[str, list[int]]:
+    """How many jobs of each queue ended in each of the last slots."""
+    step = minutes * MINUTE
+    first = now // step * step - (slots - 1) * step
+    found: dict[str, list[int]] = {}
+    for queue, start, done, failed in tx.query(
+        MINUTES.by_queue, {"span": 1, "since": first, "step": step}
+    ):
+        place = (int(start) - first) // step
+        if place < slots:
+            found.setdefault(queue, [0] * slots)[place] = int(done) + int(failed)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """What was counted in slots of the clock, the last of which is not over yet."""
+
+    first: int
+    step: int
+    counted: tuple[Counted, ...]
+
+
+def slots_of(
+    tx: Tx,
+    *,
+    now: int,
+    queue: str = "",
+    tasks: Sequence[str] | None = None,
+    minutes: int = 1,
+    slots: int = 60,
+) -> Slots:
+    """What workers did with the tasks of a queue, or with these."""
+    step = minutes * MINUTE
+    first = now // step * step - (slots - 1) * step
+    values = {"span": 15 if minutes % 15 == 0 else 1, "since": first, "step": step}
+    names = {"queue": queue, "every": int(tasks is None), "tasks": list(tasks or ())}
+    found = {
+        int(start): _counted(numbers)
+        for start, *numbers in tx.query(MINUTES.of_lines, {**values, **names})
+    }
+    counted = tuple(found.get(first + place * step, Counted()) for place in range(slots))
+    return Slots(first, step, counted)
+
+
 def _fires(tx: Tx, lanes: Sequence[int], now: int, until: int) -> tuple[tuple[int, str], ...]:
     if not lanes:
         return ()

@@ -16,6 +16,19 @@ where state = 'failed'
 order by id desc
 limit :wanted
 
+-- name: failures
+-- The newest failed jobs of some task or queue, among so many that are looked at.
+select f.id, f.task, l.queue, f.key, substr(f.error, 1, 300), f.settled, f.failures, f.crashes
+from (select id, task, lane, key, error, settled, failures, crashes
+      from duework_job
+      where state = 'failed' and id < :before
+      order by id desc
+      limit :walk) f
+join duework_lane l on l.id = f.lane
+where (:task = '' or f.task = :task) and (:queue = '' or l.queue = :queue)
+order by f.id desc
+limit :wanted
+
 -- name: unsure_sends
 select count(*), min(u.settled) from (
     select settled from duework_delivery where state = 'unsure' order by job limit :bound) u

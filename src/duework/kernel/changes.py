@@ -44,6 +44,7 @@ OF_TABLE = {
     "duework_object": "objects",
     "duework_object_page": "objects",
     "duework_pace": "paces",
+    "duework_audit": "audit",
     "duework_token": "tokens",
     "duework_pass": "tokens",
 }

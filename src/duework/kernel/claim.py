@@ -14,19 +14,18 @@ from operator import itemgetter
 from typing import Any
 
 from duework.clock import FOREVER
-from duework.db.database import NewRow, Tx
+from duework.db.database import Tx
+from duework.kernel.admission import EVERYTHING, Admits, LaneAdmission
+from duework.kernel.counters import SettleContext
 from duework.kernel.job import (
     OWN_QUEUE,
     SUSPECTS,
     Claimed,
     Ending,
-    JobId,
     LaneName,
-    Reaction,
     places,
 )
 from duework.kernel.lanes import JOBS, Lane, Lanes
-from duework.kernel.paces.admission import AddressedReport, Admission, Gates
 from duework.kernel.settle import settle, watched
 
 # When to look again for due jobs that another transaction had under lock: is the lease they got known then?
@@ -50,8 +49,8 @@ class ClaimRequest:
     queues: frozenset[str] | None = None
     queue_limits: Mapping[str, int] = field(default_factory=dict)
     task_limits: Mapping[str, int] = field(default_factory=dict)
-    # Of tasks, and of queues.
-    paces: tuple[Gates, Gates] = field(default_factory=lambda: ({}, {}))
+    # What else has to admit its jobs, such as paces.
+    admission: Admits = EVERYTHING
     # Every fence that it gives is above this.
     floor: int = 0
     # How long a task's failed jobs are kept; None is for ever.
@@ -71,9 +70,8 @@ class ClaimRequest:
         """Whether a free slot is all that a job of the lane needs here, and there is one."""
         if not self.serves(lane) or lane.alone or self.free.get(self.pool(lane), 0) <= 0:
             return False
-        tasks, queues = self.paces
-        paced = lane.task in tasks or lane.queue in queues
-        return not (paced or lane.task in self.task_limits or lane.queue in self.queue_limits)
+        asked = lane.task in self.admission.tasks or lane.queue in self.admission.queues
+        return not (asked or lane.task in self.task_limits or lane.queue in self.queue_limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +88,6 @@ class Claim:
     expired: Sequence[tuple[str, Ending]] = ()
 
 
-def start_by(now: int, lease_ms: int) -> int:
-    """When a job that another process claims for a worker comes too late for its lease.
-
-    It is not extended until then, and what has started is extended within a third of a lease.
-    """
-    return now + lease_ms // 2
-
-
 class NeedsOwnTransaction(Exception):
     """Something has to be done that does not belong here: the caller does without.
 
@@ -109,20 +99,19 @@ class NeedsOwnTransaction(Exception):
 def claim(
     tx: Tx,
     want: ClaimRequest,
+    around: SettleContext,
     *,
-    now: int,
-    lanes: Lanes,
-    react: Reaction,
-    reports: Sequence[AddressedReport] = (),
+    reports: Sequence[Any] = (),
     lease_end: int | None = None,
     # In the transaction of another request, for a worker that looks again anyway.
     along: bool = False,
 ) -> Claim:
     """Take what is due, no more than there are free slots; paces first apply their reports."""
+    now, lanes = around.now, around.lanes
     everything = lanes.all(tx, now)
     open_lanes = admissible(everything, want, now)
     # Paces are locked before lanes, by every transaction.
-    paces = Admission(tx, open_lanes, want.paces, reports, now)
+    paces = want.admission.visit(tx, open_lanes, reports, now)
     room = _Room(tx, want, open_lanes)
     visits = _Visits(tx, want, paces, room, now)
     for group in _siblings(open_lanes):
@@ -132,9 +121,7 @@ def claim(
             _take_turns(visits, group, lanes)
     taken, hungry, short = visits.taken, visits.hungry, visits.short
     kept = paces.keep(taken)
-    fresh, expired = _drop_expired(
-        tx, kept, want, now=now, lanes=lanes, react=None if along else react
-    )
+    fresh, expired = _drop_expired(tx, kept, want, None if along else around, now=now)
     if fresh is not taken:
         # What was dropped or is too early has left its slot free, and may have released others.
         left = {job.id for job in fresh}
@@ -167,7 +154,9 @@ def _lease(
 class _Visits:
     """What is taken of lanes, one after the other, and what is known of those that gave less."""
 
-    def __init__(self, tx: Tx, want: ClaimRequest, paces: Admission, room: _Room, now: int) -> None:
+    def __init__(
+        self, tx: Tx, want: ClaimRequest, paces: LaneAdmission, room: _Room, now: int
+    ) -> None:
         self._tx, self._want, self._room, self._now = tx, want, room, now
         self.paces = paces
         self.taken: list[Claimed] = []
@@ -197,7 +186,7 @@ class _Visits:
             self.hungry.discard(pool)
             self.short.add(lane.id)
         in_time = self.paces.take(lane, len(rows), short=len(rows) < wanted)
-        self.taken += _claimed(rows, lane.name, in_time, self._now)
+        self.taken += as_claimed(rows, lane.name, in_time, self._now)
         return len(rows) == wanted
 
 
@@ -308,44 +297,7 @@ class _Room:
             self._tasks[lane.name.task] -= count
 
 
-def claim_made(
-    tx: Tx, want: ClaimRequest, made: NewRow, lane: LaneName, *, now: int
-) -> Claimed | None:
-    """Take a job that this transaction has made, if only slots decide and nothing due may go first."""
-    in_time = made.due <= now and (made.expires is None or made.expires > now)
-    if not (in_time and want.has_room(lane)):
-        return None
-    job = {"id": made.id, "lane": made.lane, "due": made.due, "checksum": made.checksum}
-    lease = {"until": now + want.lease_ms, "worker": want.worker}
-    if not tx.change(JOBS.claim_made, {**job, **lease, "priority": lane.priority, "now": now}):
-        return None
-    return new_claim(made, lane)
-
-
-def new_claim(made: NewRow, lane: LaneName, in_time: int = FOREVER) -> Claimed:
-    """A job that was claimed in the transaction that has made it."""
-    return Claimed(
-        JobId(made.id),
-        1,
-        made.lane,
-        lane.task,
-        made.payload,
-        made.checksum,
-        made.at,
-        0,
-        0,
-        made.key,
-        made.expires,
-        made.serial,
-        made.owner,
-        made.batch,
-        queue=lane.queue,
-        priority=lane.priority,
-        start_by=in_time,
-    )
-
-
-def _claimed(
+def as_claimed(
     rows: list[tuple[Any, ...]], lane: LaneName, in_time: int, taken_at: int = 0
 ) -> list[Claimed]:
     # The order in which an update returns its rows is not promised; ids rise with time.
@@ -360,21 +312,15 @@ def _claimed(
 
 
 def _drop_expired(
-    tx: Tx,
-    taken: list[Claimed],
-    want: ClaimRequest,
-    *,
-    now: int,
-    lanes: Lanes,
-    react: Reaction | None,
+    tx: Tx, taken: list[Claimed], want: ClaimRequest, around: SettleContext | None, *, now: int
 ) -> tuple[list[Claimed], list[tuple[str, Ending]]]:
     """Jobs that are too late to be of use are ended instead of run: what is left, and how they ended."""
     late = [job for job in taken if job.expires is not None and job.expires <= now]
     if not late:
         return taken, []
-    if react is None:
+    if around is None:
         raise NeedsOwnTransaction
-    written = settle(tx, [_expired(job, want) for job in late], now=now, lanes=lanes, react=react)
+    written = settle(tx, [_expired(job, want) for job in late], around)
     gone = {job.id: job.task for job in late}
     fresh = [job for job in taken if job.id not in gone]
     return fresh, [(gone[one.id], one) for one in written if one is not None]
@@ -413,12 +359,3 @@ def _next_due(
         # claim it or for another reason, and nothing rings if that is undone.
         later.append(now + SOON_MS)
     return min(later, default=FOREVER)
-
-
-def claimed_for(tx: Tx, want: ClaimRequest, jobs: Sequence[int], lanes: Lanes) -> list[Claimed]:
-    """Of these jobs, what others have claimed for a worker as they made it."""
-    found: list[Claimed] = []
-    for *row, until in tx.query(JOBS.claimed_for, {"worker": want.worker, "ids": list(jobs)}):
-        in_time = start_by(until - want.lease_ms, want.lease_ms)
-        found += _claimed([tuple(row)], lanes.name(tx, row[2]), in_time)
-    return found

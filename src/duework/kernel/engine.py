@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from duework.clock import Clock, SystemClock
@@ -19,12 +19,16 @@ from duework.errors import Error
 from duework.ids import Ids
 from duework.kernel import enqueue, lanes, operate
 from duework.kernel.batches import verbs as batches
+from duework.kernel.batches.counters import Tally
+from duework.kernel.batches.new import NewBatch, NewMembers
 from duework.kernel.changes import JOBS, Feed, Touched
+from duework.kernel.counters import Counters, SettleContext
 from duework.kernel.facts import ClockStepped, Fact, Traffic
-from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewBatch, NewJob, NewMembers
+from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewJob, Reaction
 from duework.kernel.lanes import Lanes
 from duework.kernel.machine import processes
 from duework.kernel.machine.clock_watch import ClockWatch, Reading, reading
+from duework.kernel.minutes import counters as minutes
 from duework.kernel.minutes.counters import Minutes
 from duework.kernel.minutes.series import Series
 from duework.kernel.paces import admission
@@ -61,6 +65,24 @@ class WorkerLimits:
     object_cache_bytes: int = 64 * 2**20
 
 
+@dataclass(frozen=True, slots=True)
+class AppSide:
+    """What an App brings along: who reacts to ends and hears of facts, how secrets and objects are found."""
+
+    # Makes the public view of a job for `@task.settled`, and tells shapes.
+    react: Reaction | None = None
+    hooks: list[Callable[[Fact], None]] = field(default_factory=list)
+    # Opens a secret for `run.secret`.
+    open_secret: Callable[[str], str] | None = None
+    # A durable object by class and key.
+    find_object: Callable[[Any, str], Any] | None = None
+
+
+class Forget(Protocol):
+    def __call__(self, tx: Tx, *, now: int, chunk: int) -> int:
+        """Delete a chunk of what is over; how many rows."""
+
+
 class OtherWorkers(Protocol):
     """The workers of other processes that share a SQLite file, and how this one is reached by them."""
 
@@ -90,8 +112,15 @@ class Offers(Protocol):
 class Engine:
     """One process's side of one database."""
 
-    def __init__(self, database: Database, registry: Registry, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        registry: Registry,
+        clock: Clock | None = None,
+        side: AppSide | None = None,
+    ) -> None:
         self.database = database
+        self.side = side or AppSide()
         self.registry = registry
         # Whether all processes that use the database are on this machine, as it is with a file.
         self.near = database.kind == "sqlite"
@@ -108,7 +137,7 @@ class Engine:
         self.ids = Ids(self.clock.now)
         self.writer.before_second_run = self._draw_elsewhere
         self.chance: Callable[[], float] = random.random
-        self.hooks: list[Callable[[Fact], None]] = []
+        self.hooks = self.side.hooks
         # Words facts for the standard `logging`; set by the app when it makes a worker.
         self.log: Callable[[Fact | Traffic], None] | None = None
         # Whether the log wants to know of each job that starts and goes well.
@@ -120,16 +149,18 @@ class Engine:
         self.offers: Offers | None = None
         # What every fence given here is above, once a worker was made ready; None if no boots are counted.
         self.floor: int | None = None
-        # Makes the public view of a job for `@task.settled`; set by the app.
-        self.reactor: Callable[[Tx, LockedJob, Ending], None] | None = None
-        # Opens a secret for `run.secret`; set by the app.
-        self.open_secret: Callable[[str], str] | None = None
-        # A durable object by class and key.
-        self.find_object: Callable[[Any, str], Any] | None = None
         self.resources = Resources()
+        # Who counts the ends of jobs, and what the housekeeping forgets besides jobs, a chunk at a time.
+        self.counters: Callable[[], Counters] = Tally
+        self.forgets: tuple[Forget, ...] = (batches.forget, admission.forget, minutes.forget)
         registry.on_report = self._reported
         registry.writes["batch"] = Writes(NewBatch, self.batch)
         registry.writes["touch"] = Writes(Touched, self.feed.touch)
+
+    def around(self, now: int | None = None) -> SettleContext:
+        """What verbs that end jobs have in common, in one transaction."""
+        now = self.clock.now() if now is None else now
+        return SettleContext(now, self.lanes, self.react, self.counters())
 
     def make_ready(self) -> None:
         """For a worker: room for a full disk, and fences that no loss of power has taken back."""
@@ -179,19 +210,12 @@ class Engine:
     def cancel(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:
         answers: list[str] = []
         for identifier, why in wanted:
-            answers += operate.cancel(
-                tx,
-                [identifier],
-                why=why,
-                now=self.clock.now(),
-                lanes=self.lanes,
-                react=self.react,
-            )
+            answers += operate.cancel(tx, [identifier], self.around(), why=why)
         self.ring_after(tx)
         return answers
 
     def revive(self, tx: Tx, wanted: list[int]) -> Sequence[str]:
-        answers = operate.revive(tx, wanted, now=self.clock.now())
+        answers = operate.revive(tx, wanted, self.around())
         self.ring_after(tx)
         return answers
 
@@ -210,14 +234,13 @@ class Engine:
     def cancel_members(self, tx: Tx, task: str, members: list[int], why: str) -> list[str]:
         """End members of a batch; quicker without reactions to that."""
         known = self.registry.get(task)
-        react = self.react if known is not None and known.reactions else None
-        now = self.clock.now()
-        answers = batches.cancel(tx, members, why=why, now=now, lanes=self.lanes, react=react)
+        watched = known is not None and bool(known.reactions)
+        answers = batches.cancel(tx, members, self.around(), why=why, watched=watched)
         self.ring_after(tx)
         return answers
 
     def retry_batch(self, tx: Tx, batch: int, *, then: bool) -> int:
-        count = batches.retry(tx, batch, then=then, ids=self.ids, now=self.clock.now())
+        count = batches.retry(tx, batch, self.around(), then=then, ids=self.ids)
         self.ring_after(tx)
         return count
 
@@ -226,19 +249,12 @@ class Engine:
         return operate.replan(tx, plans)
 
     def purge(self, tx: Tx, wanted: list[list[int]]) -> Sequence[int]:
-        now = self.clock.now()
         self.ring_after(tx)
-        return [
-            operate.purge(tx, each, now=now, lanes=self.lanes, react=self.react) for each in wanted
-        ]
+        return [operate.purge(tx, each, self.around()) for each in wanted]
 
     def purge_queue(self, tx: Tx, queues: list[str]) -> Sequence[int]:
-        now = self.clock.now()
         self.feed.tell_others(tx, JOBS)
-        return [
-            operate.purge_queue(tx, queue, now=now, lanes=self.lanes, react=self.react)
-            for queue in queues
-        ]
+        return [operate.purge_queue(tx, queue, self.around()) for queue in queues]
 
     def pause(self, tx: Tx, queues: list[str]) -> Sequence[None]:
         for queue in queues:
@@ -301,8 +317,8 @@ class Engine:
             wake()
 
     def react(self, tx: Tx, row: LockedJob, ending: Ending) -> None:
-        if self.reactor is not None:
-            self.reactor(tx, row, ending)
+        if self.side.react is not None:
+            self.side.react(tx, row, ending)
 
     def ring_after(self, tx: Tx) -> None:
         """Once this transaction has committed, wake the workers."""

@@ -17,8 +17,7 @@ from duework.codec import checked, checksum
 from duework.db.database import NewRow, Tx
 from duework.errors import Conflict, NotFound
 from duework.ids import Ids
-from duework.kernel.claim import new_claim, start_by
-from duework.kernel.job import Claimed, Enqueued, JobId, LaneName, NewJob
+from duework.kernel.job import Enqueued, JobId, LaneName, NewJob
 from duework.kernel.labels import label, relabel
 from duework.kernel.lanes import JOBS, Lanes
 from duework.kernel.settle import ALIKE, wake_serials
@@ -30,9 +29,9 @@ PART_BYTES = 4_000_000
 
 def enqueue(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes, now: int) -> list[Enqueued]:
     """Write open jobs; a job whose key is taken is answered with the one that has it."""
-    if len(jobs) == 1 and not _is_special(jobs[0]):
+    if len(jobs) == 1 and not is_special(jobs[0]):
         drawn = cast("JobId", ids.draw())
-        tx.put(JOBS.insert_one, _row(drawn, lanes.number(tx, jobs[0].lane), jobs[0]))
+        tx.put(JOBS.insert_one, new_row(drawn, lanes.number(tx, jobs[0].lane), jobs[0]))
         return [Enqueued(drawn)]
     return _enqueue_many(tx, jobs, ids=ids, lanes=lanes, now=now)
 
@@ -41,7 +40,7 @@ def enqueue_keyed(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes) -> 
     """The same for many jobs of which each has a key of its own, and nothing else to look at: at once."""
     numbers = lanes.numbers(tx, {job.lane for job in jobs})
     drawn = cast("Sequence[JobId]", ids.draw_many(len(jobs)))
-    rows = [_row(each, numbers[job.lane], job) for each, job in zip(drawn, jobs, strict=True)]
+    rows = [new_row(each, numbers[job.lane], job) for each, job in zip(drawn, jobs, strict=True)]
     # In the order of keys, as every transaction that takes keys.
     rows.sort(key=lambda row: row.key or "")
     if tx.bulk(JOBS.insert_keys, rows) == len(rows):
@@ -51,19 +50,6 @@ def enqueue_keyed(tx: Tx, jobs: Sequence[NewJob], *, ids: Ids, lanes: Lanes) -> 
         [(there, _)] = tx.query(JOBS.open_by_key, {"task": job.lane.task, "key": job.key})
         answers.append(Enqueued(JobId(there), existed=there != each))
     return answers
-
-
-def enqueue_claimed(
-    tx: Tx, job: NewJob, worker: int, *, lease_ms: int, ids: Ids, lanes: Lanes, now: int
-) -> Claimed | None:
-    """Write a job that a worker holds from the start, if it may start now and nothing due goes first."""
-    if _is_special(job) or job.at > now or (job.expires is not None and job.expires <= now):
-        return None
-    row = _row(ids.draw(), lanes.number(tx, job.lane), job, now + lease_ms)
-    if not tx.put_if(JOBS.insert_claimed, row, (worker, now, job.lane.priority)):
-        return None
-    # By its own words: a caller's may be of a type that only looks like a text.
-    return new_claim(row, lanes.name(tx, row.lane), start_by(now, lease_ms))
 
 
 def _enqueue_many(
@@ -76,7 +62,7 @@ def _enqueue_many(
     # In the order of the list, since that is the order in which they are to run.
     drawn = cast("Sequence[JobId]", ids.draw_many(len(jobs)))
     answers = [Enqueued(identifier) for identifier in drawn]
-    special = [place for place, job in enumerate(jobs) if _is_special(job)]
+    special = [place for place, job in enumerate(jobs) if is_special(job)]
     _insert_plain(tx, jobs, drawn, numbers, special)
     # Every transaction takes keys in one order, so that two such transactions cannot deadlock.
     special.sort(key=lambda place: (jobs[place].key is not None, jobs[place].key or "", place))
@@ -87,7 +73,7 @@ def _enqueue_many(
     return answers
 
 
-def _is_special(job: NewJob) -> bool:
+def is_special(job: NewJob) -> bool:
     """Whether other rows have to be looked at before it can be written."""
     linked = job.key is not None or job.serial is not None or job.after is not None
     return linked or job.carries
@@ -115,7 +101,7 @@ def _insert_plain(
         first = jobs[places[0]]
         number = numbers[first.lane]
         if len(places) < ALIKE or first.owner is not None:
-            rows += [_row(drawn[place], number, jobs[place]) for place in places]
+            rows += [new_row(drawn[place], number, jobs[place]) for place in places]
         else:
             payloads = [jobs[place].payload for place in places]
             insert_alike(tx, first, payloads, drawn[places[0]], number)
@@ -138,7 +124,7 @@ def insert_alike(tx: Tx, job: NewJob, payloads: Sequence[str], first: int, lane:
             start, size = place, 0
 
 
-def _row(drawn: int, lane: int, job: NewJob, due: int | None = None) -> NewRow:
+def new_row(drawn: int, lane: int, job: NewJob, due: int | None = None) -> NewRow:
     linked = int(job.serial is not None or job.owner is not None)
     task = job.lane.task
     check = checksum(drawn, task, job.payload)
@@ -169,7 +155,7 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
         if not tx.query(JOBS.once, values):
             first = tx.query(JOBS.once_job, {"task": task, "key": job.key})
             return Enqueued(JobId(first[0][0]), existed=True)
-    row = _row(drawn, lane, job, _first_due(tx, job))
+    row = new_row(drawn, lane, job, _first_due(tx, job))
     if job.key is None:
         tx.put(JOBS.insert_one, row)
         label(tx, drawn, job)

@@ -14,10 +14,10 @@ from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.db.queries import load
 from duework.errors import Conflict, NotFound
-from duework.kernel.batches.counters import SettleContext, Tally
+from duework.kernel.counters import SettleContext
 from duework.kernel.error_text import storable
-from duework.kernel.job import OWN_QUEUE, LockedJob, Reaction
-from duework.kernel.lanes import JOBS, Lanes
+from duework.kernel.job import OWN_QUEUE, LockedJob
+from duework.kernel.lanes import JOBS
 from duework.kernel.settle import cancel_waiting, lock_jobs, lock_jobs_in_order, serial_busy, waits
 
 OPERATE = load("duework.kernel", "operate")
@@ -28,15 +28,12 @@ CHUNK = 1000
 HELD = frozenset({"running", "expired"})
 
 
-def cancel(
-    tx: Tx, wanted: Sequence[int], *, why: str, now: int, lanes: Lanes, react: Reaction
-) -> list[str]:
+def cancel(tx: Tx, wanted: Sequence[int], around: SettleContext, *, why: str) -> list[str]:
     """End open jobs. What runs gets a cancel reason, and its worker stops it; what has ended stays as it is.
 
     Returns for each job 'cancelled', 'cancelling', or the state it had already.
     """
     rows = lock_jobs_in_order(tx, list(wanted))
-    around = SettleContext(now, lanes, react)
     answers: list[str] = []
     spread = False
     for identifier in wanted:
@@ -56,17 +53,16 @@ def cancel(
             spread = spread or bool(row.linked)
     if "cancelling" in answers:
         tx.hint("cancel")
-    around.tally.write(tx, now=now)
+    around.tally.write(tx, now=around.now)
     return answers
 
 
-def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
+def revive(tx: Tx, wanted: Sequence[int], around: SettleContext) -> list[str]:
     """Open settled jobs again, due at once, with no failures; for operators.
 
     A job that is open stays as it is. Reviving onto a key that another open job holds is a Conflict.
     """
     rows = lock_jobs_in_order(tx, list(wanted))
-    tally = Tally()
     answers: list[str] = []
     for identifier in wanted:
         row = rows.get(identifier)
@@ -80,7 +76,7 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
         ):
             message = f"job {identifier} cannot be revived: its key {row.key!r} is held by job {taken[0][0]}"
             raise Conflict(message)
-        due = now
+        due = around.now
         if waits(tx, row.after):
             tx.query(JOBS.link, {"id": row.after})
             due = FOREVER
@@ -94,10 +90,10 @@ def revive(tx: Tx, wanted: Sequence[int], *, now: int) -> list[str]:
         # It was done when they were enqueued; now they wait for it once more.
         if not row.linked and tx.query(JOBS.waiting_for, {"job": row.id}):
             tx.query(JOBS.link, {"id": row.id})
-        tally.reopened(row.batch, row.state)
+        around.tally.reopened(row.batch, row.state)
         row.state = "open"
         answers.append("revived")
-    tally.write(tx, now=now)
+    around.tally.write(tx, now=around.now)
     return answers
 
 
@@ -192,7 +188,7 @@ def _fixed(row: LockedJob) -> str | None:
     return "is the engine's own" if row.task.startswith(f"{OWN_QUEUE}.") else None
 
 
-def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: Reaction) -> int:
+def purge(tx: Tx, wanted: Sequence[int], around: SettleContext) -> int:
     """Delete settled jobs for good; what waits for one of them is cancelled."""
     rows = lock_jobs_in_order(tx, list(wanted))
     gone = [row for row in rows.values() if row.state != "open"]
@@ -201,27 +197,26 @@ def purge(tx: Tx, wanted: Sequence[int], *, now: int, lanes: Lanes, react: React
         behind = tx.query(JOBS.waiting_for, {"job": row.id}) if row.state == "failed" else []
         for waiting, *_ in behind:
             why = f"job {row.id}, which it waited for, was purged"
-            cancel(tx, [waiting], why=why, now=now, lanes=lanes, react=react)
-    delete_settled(tx, {row.id: row.batch for row in gone}, now=now)
+            cancel(tx, [waiting], around, why=why)
+    delete_settled(tx, {row.id: row.batch for row in gone}, around)
     return len(gone)
 
 
-def purge_queue(tx: Tx, queue: str, *, now: int, lanes: Lanes, react: Reaction) -> int:
+def purge_queue(tx: Tx, queue: str, around: SettleContext) -> int:
     """Cancel a chunk of a queue's jobs that do not run; call again until it returns 0."""
     found: list[int] = []
     for [lane] in tx.query(OPERATE.lanes_of, {"queue": queue}):
         left = CHUNK - len(found)
         found += [row[0] for row in tx.query(OPERATE.of_lane, {"lane": lane, "wanted": left})]
     if found:
-        cancel(tx, found, why="the queue was purged", now=now, lanes=lanes, react=react)
+        cancel(tx, found, around, why="the queue was purged")
     return len(found)
 
 
-def delete_settled(tx: Tx, found: Mapping[int, int | None], *, now: int) -> None:
+def delete_settled(tx: Tx, found: Mapping[int, int | None], around: SettleContext) -> None:
     """Delete settled jobs, given with their batches."""
     tx.query(JOBS.delete_attempts, {"ids": list(found)})
     tx.query(JOBS.delete_jobs, {"ids": list(found)})
-    tally = Tally()
     for batch in found.values():
-        tally.gone(batch)
-    tally.write(tx, now=now)
+        around.tally.gone(batch)
+    around.tally.write(tx, now=around.now)

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING
 from duework.db.database import Tx
 from duework.db.queries import load
 from duework.kernel import operate
-from duework.kernel.batches.counters import BATCHES
+from duework.kernel.counters import SettleContext
 from duework.kernel.job import DAY, Ending
 from duework.kernel.lanes import JOBS
-from duework.kernel.minutes.counters import forget
 from duework.kernel.operate import CHUNK
-from duework.kernel.paces import admission
 
 if TYPE_CHECKING:
     from duework.kernel.engine import Engine
@@ -69,8 +67,9 @@ def _short(ending: Ending | None) -> int:
     return keep if keep < PRUNE_EVERY_MS else 0
 
 
-def prune(tx: Tx, *, now: int, chunk: int = CHUNK) -> int:
+def prune(tx: Tx, around: SettleContext, *, chunk: int = CHUNK) -> int:
     """Delete a chunk of settled rows whose retention has ended; returns the most of one kind."""
+    now = around.now
     found: dict[int, int | None] = {}
     for identifier, state, batch in tx.query(PRUNING.over, {"now": now, "wanted": chunk}):
         if state == "failed" and tx.query(JOBS.waiting_for, {"job": identifier}):
@@ -79,30 +78,18 @@ def prune(tx: Tx, *, now: int, chunk: int = CHUNK) -> int:
         else:
             found[identifier] = batch
     if found:
-        operate.delete_settled(tx, found, now=now)
+        operate.delete_settled(tx, found, around)
     once = tx.query(PRUNING.delete_once, {"now": now, "wanted": chunk})
-    return max(len(found), len(once), _prune_batches(tx, now=now, chunk=chunk))
-
-
-def _prune_batches(tx: Tx, *, now: int, chunk: int) -> int:
-    """The same for batches, of which no member's row is left."""
-    rows = tx.query(BATCHES.over, {"now": now, "wanted": chunk})
-    # Some of their members are kept for longer: failed ones for ever.
-    if staying := sorted(batch for batch, left in rows if left):
-        tx.query(BATCHES.keep_until, {"ids": staying, "due": now + DAY})
-    if over := sorted(batch for batch, left in rows if not left):
-        tx.query(BATCHES.delete, {"ids": over})
-    return len(rows)
+    return max(len(found), len(once))
 
 
 def prune_round(engine: Engine, chunks: int) -> int:
     """Delete settled rows whose retention is over, a small transaction each; the chunks it took."""
 
     def chunk(tx: Tx, items: list[None]) -> Sequence[int]:
-        now = engine.clock.now()
-        quiet = admission.forget(tx, now=now, chunk=CHUNK)
-        old = forget(tx, now=now, chunk=CHUNK)
-        return [max(quiet, old, prune(tx, now=now)) for _ in items]
+        around = engine.around()
+        most = max(forget(tx, now=around.now, chunk=CHUNK) for forget in engine.forgets)
+        return [max(most, prune(tx, around)) for _ in items]
 
     for done in range(1, chunks + 1):
         if engine.writer.call(chunk, [None], patience=None)[0] < CHUNK:

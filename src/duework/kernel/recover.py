@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from duework.db.database import Tx
-from duework.kernel.job import ALONE, Ending, JobId, Kind, Lease, Reaction
-from duework.kernel.lanes import JOBS, Lanes
+from duework.kernel.counters import SettleContext
+from duework.kernel.job import ALONE, Ending, JobId, Kind, Lease
+from duework.kernel.lanes import JOBS
 from duework.kernel.settle import settle, watched
 
 # The most leases that one claim writes off.
@@ -24,17 +25,16 @@ Verdict = Callable[[int, int], bool]
 
 def recover(
     tx: Tx,
+    around: SettleContext,
     *,
-    now: int,
-    lanes: Lanes,
-    react: Reaction,
     crashed: Verdict,
     immortal: Callable[[str], bool],
     dead: Sequence[int] = (),
     take_over: bool = True,
 ) -> list[Ending]:
     """Write off leases that ended, and all leases of processes that are known to be dead."""
-    rows = tx.query(JOBS.leases_over, {"now": now, "wanted": RECOVER}) if take_over else []
+    over = {"now": around.now, "wanted": RECOVER}
+    rows = tx.query(JOBS.leases_over, over) if take_over else []
     if dead:
         rows += tx.query(JOBS.leases_of, {"workers": list(dead), "wanted": RECOVER})
     charged = {job: worker for job, _, worker, _, _ in rows if crashed(worker, job)}
@@ -53,7 +53,7 @@ def recover(
             error=why,
             keep=None,
             # Beside another that has crashed before it is not known whose crash it was.
-            alone=gone and lanes.name(tx, lane).alone == ALONE and known[worker] == again,
+            alone=gone and around.lanes.name(tx, lane).alone == ALONE and known[worker] == again,
             repeated=again,
             immortal=immortal(task),
             lane=lane,
@@ -61,7 +61,7 @@ def recover(
         # A caller that cancelled it gets that outcome, also when the job was only lost.
         endings[identifier] = watched(lost)
     if endings:
-        ends = settle(tx, list(endings.values()), now=now, lanes=lanes, react=react)
+        ends = settle(tx, list(endings.values()), around)
         # Left for another time: a lock that a reaction wants is held.
         for each in ends:
             if each is not None and each.kind == "blocked":
@@ -78,12 +78,12 @@ def _crashed_before(tx: Tx, jobs: Collection[int]) -> set[int]:
     )
 
 
-def release_all(tx: Tx, worker: int, *, now: int, lanes: Lanes, react: Reaction) -> int:
+def release_all(tx: Tx, worker: int, around: SettleContext) -> int:
     """Hand back all that a worker holds, whether or not it knows of it: it is about to end."""
     rows = tx.query(JOBS.leases_of, {"workers": [worker], "wanted": RECOVER})
     endings = [watched(Ending(JobId(job), fence, worker, "released")) for job, fence, *_ in rows]
     if endings:
-        settle(tx, endings, now=now, lanes=lanes, react=react)
+        settle(tx, endings, around)
     return len(endings)
 
 

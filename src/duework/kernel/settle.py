@@ -18,11 +18,11 @@ from typing import Any
 from duework.clock import FOREVER
 from duework.codec import checksum, encode
 from duework.db.database import Blocked, Retryable, TooSlow, Tx
-from duework.kernel.batches.counters import SettleContext
+from duework.kernel.counters import SettleContext
 from duework.kernel.error_text import describe, short
 from duework.kernel.failures.setbacks import after_crash, after_misfit, lane_among
-from duework.kernel.job import Ending, JobId, LockedJob, Reaction, State
-from duework.kernel.lanes import JOBS, Lanes
+from duework.kernel.job import Ending, JobId, LockedJob, State
+from duework.kernel.lanes import JOBS
 
 # What is the user's own in all effects of one attempt; the database is locked for others meanwhile.
 EFFECT_LIMIT_MS = 2000
@@ -32,11 +32,9 @@ ALIKE = 10
 THEIRS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError)
 
 
-def settle(
-    tx: Tx, endings: Sequence[Ending], *, now: int, lanes: Lanes, react: Reaction
-) -> list[Ending | None]:
+def settle(tx: Tx, endings: Sequence[Ending], around: SettleContext) -> list[Ending | None]:
     """End attempts; for each what was written, or `blocked`, or None if the lease was lost."""
-    around = SettleContext(now, lanes, react)
+    now = around.now
     answers: dict[JobId, Ending | None] = {}
     kept: list[Ending] = []
     gone: list[Ending] = []
@@ -265,15 +263,12 @@ def _with_effects(tx: Tx, ending: Ending) -> Ending:
     return ending.but(result=result, effects=())
 
 
-def apply(
-    tx: Tx, row: LockedJob, ending: Ending, *, now: int, lanes: Lanes, react: Reaction
-) -> None:
+def apply(tx: Tx, row: LockedJob, ending: Ending, around: SettleContext) -> None:
     """Write an ending to its row, which the caller holds under lock, and what follows from it."""
-    around = SettleContext(now, lanes, react)
     _, state = _write(tx, row, ending, around)
     if state == "cancelled":
         _cancel_behind(tx, row, around)
-    around.tally.write(tx, now=now)
+    around.tally.write(tx, now=around.now)
 
 
 def _write(tx: Tx, row: LockedJob, ending: Ending, around: SettleContext) -> tuple[Ending, State]:

@@ -32,7 +32,8 @@ class Response:
         self.status = status
         self.headers = headers
         self.content = content
-        self._asked = asked
+        # The method and the address, without what is secret in it.
+        self.asked = asked
 
     def __repr__(self) -> str:
         return f"<Response {self.status}, {len(self.content)} bytes>"
@@ -52,7 +53,7 @@ class Response:
             return msgspec.json.decode(self.content, type=type)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             # What msgspec says names places and types, and no values.
-            raise HttpError(f"{self._asked} answered with something else: {error}") from None
+            raise HttpError(f"{self.asked} answered with something else: {error}") from None
 
     def check(self) -> Response:
         """Itself, if the status is one of success; else `BadStatus`."""
@@ -65,7 +66,7 @@ class StatusError(BadStatus):
     """The other side answered, but not with success; the answer is in `response`."""
 
     def __init__(self, response: Response) -> None:
-        super().__init__(f"{response._asked} answered {response.status}")  # noqa: SLF001 - ours
+        super().__init__(f"{response.asked} answered {response.status}")
         self.response = response
 
 

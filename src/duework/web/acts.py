@@ -1,4 +1,4 @@
-"""What people do: sign in and out, retry, cancel, pause, resume.
+"""What people do: sign in and out, retry, cancel; and how whatever else they do is asked and written down.
 
 Each action is in the audit, in one transaction with what it did: there is no action without its row, and
 no row without its action.
@@ -7,12 +7,12 @@ no row without its action.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from duework.db.database import Tx
-from duework.errors import Conflict, NotFound, UsageError
+from duework.errors import Conflict, Error, NotFound, UsageError
 from duework.kernel.error_text import redact
 from duework.web.tokens import SESSION_MS, WEB, Tokens
 from duework.web.visits import THEMES, Visit, cookie_name, form_ids
@@ -22,19 +22,89 @@ DONE = {"revived": "opened again", "cancelled": "cancelled", "cancelling": "bein
 
 def audited(visit: Visit, what: str, target: str, act: Callable[[Tx], str]) -> str:
     """Act and write it down, or neither; returns what became of it."""
-    engine, who = visit.app.wiring.engine, visit.who
-    assert who is not None
-    why = redact(visit.sent("why"))[:1000]
 
     def both(tx: Tx, acts: list[Callable[[Tx], str]]) -> Sequence[str]:
         outcomes = [each(tx) for each in acts]
         for outcome in outcomes:
-            values = {"id": engine.ids.draw(), "at": engine.clock.now(), "who": who.name}
-            more = {"what": what, "target": target, "why": why, "outcome": outcome}
-            tx.query(WEB.audit, {**values, **more})
+            _line(tx, visit, what, target, outcome, [])
         return outcomes
 
-    return engine.writer.call(both, [act])[0]
+    return visit.app.wiring.engine.writer.call(both, [act])[0]
+
+
+def written(visit: Visit, what: str, target: str, act: Callable[[], Any]) -> Any:
+    """Act in more than one transaction: the line is written first, as `begun`, and then its outcome."""
+    engine, lines = visit.app.wiring.engine, list[int]()
+
+    def line(tx: Tx, outcomes: list[str]) -> Sequence[str]:
+        _line(tx, visit, what, target, outcomes[0], lines)
+        return outcomes
+
+    def finish(tx: Tx, outcomes: list[str]) -> Sequence[str]:
+        tx.query(WEB.audit_outcome, {"id": lines[-1], "outcome": outcomes[0][:300]})
+        return outcomes
+
+    engine.writer.call(line, ["begun"])
+    try:
+        answer = act()
+    except Error as error:
+        engine.writer.call(finish, [error.code])
+        raise
+    engine.writer.call(finish, [f"done: {answer}"])
+    return answer
+
+
+def _line(tx: Tx, visit: Visit, what: str, target: str, outcome: str, ids: list[int]) -> None:
+    """A row of the audit; its id goes to `ids`."""
+    engine, who = visit.app.wiring.engine, visit.who
+    assert who is not None
+    ids.append(engine.ids.draw())
+    values = {"id": ids[-1], "at": engine.clock.now(), "who": who.name}
+    more = {"what": what, "target": target[:300], "why": redact(visit.sent("why"))[:1000]}
+    tx.query(WEB.audit, {**values, **more, "outcome": outcome[:300]})
+
+
+def sure(visit: Visit) -> bool:
+    """Whether somebody was asked and said yes; a program is not asked."""
+    return visit.sent("sure") == "yes" or "authorization" in visit.request.headers
+
+
+def acted(visit: Visit, what: str, target: str, act: Callable[[Tx], str], said: str) -> Response:
+    """Act, write it down, and say so where the button was; a refusal says what is in the way."""
+    try:
+        outcome = audited(visit, what, target, act)
+    except (NotFound, Conflict, UsageError) as error:
+        if visit.by_program:
+            raise
+        return visit.redirect(visit.back(), sentence(str(error)), "bad")
+    return told(visit, target, outcome, said)
+
+
+def told(visit: Visit, target: str, outcome: str, said: str) -> Response:
+    """What became of it, for whoever asked."""
+    if visit.by_program:
+        return JSONResponse({"target": target, "outcome": outcome})
+    return visit.redirect(visit.back(), said.replace("{}", outcome))
+
+
+def sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def ask(visit: Visit, question: str, warning: str, **values: Any) -> Response:
+    """What an action would do, counted now; nothing is changed yet.
+
+    `typed` are the words that have to be typed for what deletes.
+    """
+    back = visit.back().removeprefix(visit.base)
+    common = {"effects": [], "fields": [], "keep": "Leave it", "typed": "", "wrong": ""}
+    more = {"back": back, "action": visit.here.partition("?")[0], "crumb": (back, "Back")}
+    return visit.render(
+        *(visit, "confirm.html"),
+        question=question,
+        warning=warning,
+        **{**common, **more, **values},
+    )
 
 
 def _each(visit: Visit, what: str, act: Callable[[Tx, int], str], back: str) -> Response:
@@ -70,7 +140,7 @@ def retry(visit: Visit) -> Response:
 
 def cancel(visit: Visit) -> Response:
     """End jobs, after asking."""
-    if visit.sent("sure") != "yes" and "authorization" not in visit.request.headers:
+    if not sure(visit):
         return ask_cancel(visit)
     engine, who = visit.app.wiring.engine, visit.who
     assert who is not None
@@ -103,70 +173,15 @@ def ask_cancel(visit: Visit) -> Response:
         *([("done", f"{rest} that have ended stay as they are")] if rest else []),
     ]
     one = len(found) == 1
-    return visit.render(
-        *(visit, "confirm.html"),
-        question=f"Cancel job {found[0]}?" if one else f"Cancel {len(found)} jobs?",
-        warning="A job that was cancelled can be opened again with Retry, while it is kept.",
+    return ask(
+        *(visit, f"Cancel job {found[0]}?" if one else f"Cancel {len(found)} jobs?"),
+        "A job that was cancelled can be opened again with Retry, while it is kept.",
         effects=effects,
-        action="/jobs/cancel",
         fields=[("id", each) for each in found],
         back=visit.back("/jobs").removeprefix(visit.base),
         crumb=("/jobs", "Jobs"),
         keep="Keep it" if one else "Keep them",
         button="Cancel the job" if one else f"Cancel {len(found)} jobs",
-    )
-
-
-def _queue(visit: Visit) -> str:
-    name = visit.sent("queue") or visit.asked("queue")
-    if not name:
-        raise HTTPException(400, "Say which queue.")
-    return name if name == "*" else visit.app.queue(name).name
-
-
-def pause(visit: Visit) -> Response:
-    """Start no more jobs of a queue; to pause everything is asked twice."""
-    name = _queue(visit)
-    if name == "*" and visit.sent("sure") != "yes" and "authorization" not in visit.request.headers:
-        return ask_pause(visit)
-    return _switch(visit, "pause", name)
-
-
-def resume(visit: Visit) -> Response:
-    return _switch(visit, "resume", _queue(visit))
-
-
-def _switch(visit: Visit, what: str, name: str) -> Response:
-    engine = visit.app.wiring.engine
-
-    def act(tx: Tx) -> str:
-        (engine.pause if what == "pause" else engine.resume)(tx, [name])
-        return f"{what}d"
-
-    outcome = audited(visit, what, f"queue {name}", act)
-    if visit.wants_json or "authorization" in visit.request.headers:
-        return JSONResponse({"queue": name, "outcome": outcome})
-    shown = "Everything" if name == "*" else f"Queue {name}"
-    return visit.redirect(visit.back(), f"{shown} is {outcome}")
-
-
-def ask_pause(visit: Visit) -> Response:
-    name = _queue(visit)
-    what = "everything" if name == "*" else f"queue {name}"
-    return visit.render(
-        *(visit, "confirm.html"),
-        question=f"Pause {what}?",
-        warning="No job starts until it is resumed.",
-        effects=[
-            ("paused", "Jobs that are due wait, and are kept"),
-            ("running", "What runs goes on to its end"),
-        ],
-        action="/queues/pause",
-        fields=[("queue", name)],
-        back=visit.back().removeprefix(visit.base),
-        crumb=("/", "Overview"),
-        keep="Go on working",
-        button=f"Pause {what}",
     )
 
 

@@ -1,4 +1,4 @@
-"""The pages of an App as an ASGI application: the table below, and what its parts declare."""
+"""The pages of an App as an ASGI application: the table below, what is found, and what its parts declare."""
 
 from __future__ import annotations
 
@@ -18,35 +18,44 @@ from duework.web.limits.rates import RateLimits, Refuse
 from duework.web.limits.settings import WebSettings, load
 from duework.web.live.route import PATH, live_route
 from duework.web.parts.table import part_routes
+from duework.web.regions import JOBS, SHELL, Regions, regions
 from duework.web.rendering import renderer
 from duework.web.shapes.table import shape_routes
 from duework.web.shield import Shield
-from duework.web.visits import OPEN, Handler, Visit, door, problem
+from duework.web.table import OwnPage, found_pages
+from duework.web.visits import OPEN, Visit, door, problem
 
 if TYPE_CHECKING:
     from duework.app import App
 
-# Address, what answers, the scope that it needs, and how it is asked.
-TABLE: tuple[tuple[str, Handler, str, str], ...] = (
-    ("/health", overview.health, OPEN, "GET"),
-    ("/static/{name}", pages.static, OPEN, "GET"),
-    ("/login", acts.login_page, OPEN, "GET"),
-    ("/login", acts.login, OPEN, "POST"),
-    ("/logout", acts.logout, "read", "POST"),
-    ("/theme", acts.theme, "read", "POST"),
-    ("/", overview.overview, "read", "GET"),
-    ("/metrics", metrics.metrics, "read", "GET"),
-    ("/menu", pages.menu, "read", "GET"),
-    ("/jobs", pages.jobs, "read", "GET"),
-    ("/jobs/retry", acts.retry, "operate", "POST"),
-    ("/jobs/cancel", acts.ask_cancel, "operate", "GET"),
-    ("/jobs/cancel", acts.cancel, "operate", "POST"),
-    ("/jobs/{id:int}", pages.job, "read", "GET"),
-    ("/queues/pause", acts.ask_pause, "operate", "GET"),
-    ("/queues/pause", acts.pause, "operate", "POST"),
-    ("/queues/resume", acts.resume, "operate", "POST"),
-    ("/{rest:path}", pages.nothing, "read", "GET"),
+# A list of jobs, one job and the overview change by themselves.
+OVERVIEW = regions(attention=1.0, dueline=2.0, tiles=0.5, queues=1.0)
+LIST = Regions(JOBS, {"counts": 2.0, "job-": 0.5, "newer": 1.0, **SHELL})
+ONE = Regions(JOBS, {"head": 1.0, "why": 1.0, "detail": 1.0, **SHELL})
+# What stands in no module of its own.
+TABLE = (
+    OwnPage("/health", overview.health, OPEN),
+    OwnPage("/static/{name}", pages.static, OPEN),
+    OwnPage("/login", acts.login_page, OPEN),
+    OwnPage("/login", acts.login, OPEN, "POST"),
+    OwnPage("/logout", acts.logout, "read", "POST"),
+    OwnPage("/theme", acts.theme, "read", "POST"),
+    OwnPage("/", overview.overview, live=OVERVIEW),
+    OwnPage("/metrics", metrics.metrics),
+    OwnPage("/menu", pages.menu),
+    OwnPage("/jobs", pages.jobs, live=LIST),
+    OwnPage("/jobs/retry", acts.retry, "operate", "POST"),
+    OwnPage("/jobs/cancel", acts.ask_cancel, "operate"),
+    OwnPage("/jobs/cancel", acts.cancel, "operate", "POST"),
+    OwnPage("/jobs/{id:int}", pages.job, live=ONE),
 )
+# Answers to whatever is left.
+LAST = OwnPage("/{rest:path}", pages.nothing)
+
+
+def table() -> list[OwnPage]:
+    """Every address that is not a part's."""
+    return [*TABLE, *found_pages(), LAST]
 
 
 def make(
@@ -61,8 +70,11 @@ def make(
     render = renderer(app)
     limits = RateLimits(settings or load())
     route = door(app, render, limits)
-    own = [route(path, handler, scope, (method,)) for path, handler, scope, method in TABLE]
-    taken = [PATH, *(path for path, *_ in TABLE)]
+    rows = table()
+    own = [
+        route(each.path, each.answer, each.scope, (each.method,), None, each.live) for each in rows
+    ]
+    taken = [PATH, *(each.path for each in rows)]
     own[-1:-1] = shapes = shape_routes(app, route, taken)
     parts = part_routes(app, route, [*taken, *(each.path for each in shapes)])
     live = live_route(app, [*own[:-1], *parts], render)

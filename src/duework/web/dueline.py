@@ -82,7 +82,7 @@ class _Drawing:
     def due(self) -> Iterator[str]:
         w, more = self.width, "at least " if self.seen.at_least else ""
         if self.seen.at_least:
-            yield charts.hatch("about")
+            yield charts.hatch("about", "hatch2")
         for place, count in enumerate(self.seen.due):
             x, high = self.x(len(self.seen.past) + place), count / self.top * _HIGH
             if count:

@@ -143,6 +143,16 @@ def clock(ms: int, zone: tzinfo = UTC) -> str:
     return f"{as_datetime(ms).astimezone(zone):%H:%M:%S}"
 
 
+def at_clock(ms: int, now: int, zone: tzinfo = UTC) -> str:
+    """A time of the near future or past as a clock shows it: 14:30:05, 14:30, Wed 14:30, 3 Nov 14:30."""
+    then, here = as_datetime(ms).astimezone(zone), as_datetime(now).astimezone(zone)
+    if then.date() == here.date():
+        return f"{then:%H:%M:%S}" if abs(ms - now) < _SOON else f"{then:%H:%M}"
+    if abs(ms - now) < _WEEK:
+        return f"{then:%a %H:%M}"
+    return f"{then.day} {then:%b %H:%M}" + ("" if then.year == here.year else f" {then.year}")
+
+
 def iso(ms: int) -> str:
     """For machines: ISO in UTC."""
     return as_datetime(ms).strftime("%Y-%m-%dT%H:%M:%S.") + f"{ms % 1000:03}Z"

@@ -41,7 +41,7 @@ def overview(visit: Visit) -> Response:
         needs=found[:SHOWN],
         hidden_needs=max(0, len(found) - SHOWN),
         asks=len(found),
-        needing=lambda: len(found),
+        needing=lambda: found,
         stuck=bool(stuck(status)),
         bare=not lines and not status.failed and not status.paused,
         lines=lines[:LINES],

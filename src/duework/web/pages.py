@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
@@ -15,10 +15,11 @@ from duework import verbs
 from duework.clock import FOREVER
 from duework.errors import NotFound
 from duework.handles import Job
+from duework.health.why import Why
+from duework.health.words import moment
 from duework.kernel.engine import OWN_TASKS
-from duework.web.filters import dur
 from duework.web.overview import sums
-from duework.web.rendering import first_line, static_files
+from duework.web.rendering import first_line, sees_payloads, static_files
 from duework.web.timeline import timeline
 from duework.web.visits import SOON, Visit
 
@@ -30,16 +31,43 @@ FILTERS = ("task", "queue", "key")
 FAR = FOREVER - 1
 
 
+# How a reason is drawn: its glyph, and whether somebody may have to act.
+LOOKS = {
+    "not writable": ("failed", "bad"),
+    "no worker": ("workers", "bad"),
+    "unknown task": ("unknown", "warn"),
+    "paused": ("lock", "warn"),
+    "pace blocked": ("pace", "warn"),
+    "pace": ("pace", ""),
+    "full": ("pace", ""),
+    "retry": ("retry", ""),
+    "lease over": ("late", "warn"),
+    "parked": ("late", "warn"),
+    "in turn": ("ready", ""),
+    "later": ("clock", ""),
+    "snoozed": ("clock", ""),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a job does not run yet: one sentence, with its end where there is one."""
+    """Why a job does not run yet: a sentence, in which a time that is near goes on by itself."""
 
-    glyph: str
-    title: str
-    words: str = ""
-    tone: str = ""
-    until: int | None = None
+    kind: str
+    before: str
+    until: int | None
+    behind: str = ""
     job: int | None = None
+    pace: str | None = None
+    queue: str | None = None
+
+    @property
+    def glyph(self) -> str:
+        return LOOKS.get(self.kind, ("serial", ""))[0]
+
+    @property
+    def tone(self) -> str:
+        return LOOKS.get(self.kind, ("serial", ""))[1]
 
 
 def jobs(visit: Visit) -> Response:
@@ -69,6 +97,7 @@ def jobs(visit: Visit) -> Response:
         newer = sum(_is_newer(job, rows) for job in shown)
         shown = visit.app.wiring.jobs.get_many(rows)
     visit.again = _again(shown)
+    sees = sees_payloads(visit.app, visit)
     return visit.render(
         *(visit, "jobs.html"),
         live=visit.live(job.id for job in shown),
@@ -87,7 +116,7 @@ def jobs(visit: Visit) -> Response:
         older="" if found.before is None else url(before=str(found.before)),
         looked=verbs.LOOK if found.before is not None and len(found.jobs) < PAGE else 0,
         paged=bool(visit.asked("before")),
-        says=says,
+        says=lambda each: says(each, payloads=sees),
     )
 
 
@@ -115,7 +144,7 @@ def _found(visit: Visit, text: str) -> Response:
     return RedirectResponse(f"{visit.base}/jobs?{query}", 303)
 
 
-def says(job: Job[Any]) -> str:
+def says(job: Job[Any], *, payloads: bool = True) -> str:
     """What a list tells of a job: its error, why it ends, its progress or its result."""
     if job.error and job.state != "done":
         return first_line(job.error)[:LONGEST]
@@ -123,7 +152,7 @@ def says(job: Job[Any]) -> str:
         return f"is being cancelled: {job.cancelling}"[:LONGEST]
     if job.phase == "expired":
         return "its lease has ended: whoever looks next takes it over"
-    return (job.stored_progress or job.stored_result or "")[:LONGEST]
+    return (job.stored_progress or job.stored_result or "")[:LONGEST] if payloads else ""
 
 
 def job(visit: Visit) -> Response:
@@ -140,7 +169,8 @@ def job(visit: Visit) -> Response:
         *(visit, "job.html"),
         live=visit.live(),
         job=found,
-        reason=_reason(visit, found),
+        reasons=_reasons(visit, found),
+        owner_url=_owner_url(found.owner or ""),
         attempts=attempts[::-1],
         line=drawn,
         kept_for_ever=found.due >= FAR,
@@ -152,42 +182,39 @@ def job(visit: Visit) -> Response:
     )
 
 
-def _reason(visit: Visit, found: Job[Any]) -> Reason | None:
-    """The first that holds, of those that can be told for sure."""
+# Where the pages of shapes are that own jobs: an owner is `kind:` and an id or a key.
+OWNERS = {
+    "chain": "/chains/{}",
+    "delivery": "/deliveries/{}",
+    "outbox": "/outboxes/messages/{}",
+    "schedule": "/schedules/one?key={}",
+}
+
+
+def _owner_url(owner: str) -> str:
+    kind, _, name = owner.partition(":")
+    return OWNERS[kind].format(quote(name, safe="")) if kind in OWNERS else ""
+
+
+def _reasons(visit: Visit, found: Job[Any]) -> list[Reason]:
+    """All that hold, the first first; none for a job that runs or has ended."""
     if found.state != "open" or found.phase == "running":
-        return None
-    if found.phase == "expired":
-        words = "Its worker has not extended it; whoever looks next takes it over."
-        return Reason("late", "Its lease has ended", words, "warn")
-    return _held_back(visit, found) or _its_own_time(found)
-
-
-def _held_back(visit: Visit, found: Job[Any]) -> Reason | None:
-    """By something that somebody may want to change."""
-    paused = visit.app.paused()
-    if "*" in paused or found.queue in paused:
-        what = "Everything" if "*" in paused else f"Queue {found.queue}"
-        words = "Nothing of it starts until it is resumed."
-        return Reason("lock", f"{what} is paused", words, "warn")
+        return []
     theirs = [name for name in visit.app.wiring.registry.names() if not name.startswith(OWN_TASKS)]
+    why = visit.app.why(found.id)
+    reasons = [_reason(each, visit.app.now()) for each in (why, *why.others)]
     if theirs and visit.app.wiring.registry.get(found.task) is None:
-        words = "A worker that knows it may be running elsewhere."
-        return Reason("unknown", "This App does not know the task", words, "warn")
-    return None
+        words = "This App does not know the task. A worker that knows it may be running elsewhere"
+        reasons.insert(0, Reason("unknown task", words, None))
+    return reasons
 
 
-def _its_own_time(found: Job[Any]) -> Reason:
-    """As planned."""
-    if found.due >= FOREVER:
-        if found.after is not None:
-            return Reason("serial", "Waits for the end of another job", job=found.after)
-        return Reason("serial", "Waits for its turn", f"Others of serial {found.serial} are ahead.")
-    if found.due > found.seen_at and found.failures:
-        return Reason("retry", "Will be tried again", first_line(found.error), until=found.due)
-    if found.due > found.seen_at:
-        return Reason("clock", "Due", until=found.due)
-    waited = dur(found.seen_at - found.due)
-    return Reason("ready", f"Ready for {waited}", "It starts when a worker has room for it.")
+def _reason(why: Why, now: int) -> Reason:
+    """With the words for its end cut out, which are put in as a time that ticks."""
+    near = moment(why.until, now) if why.until is not None else ""
+    before, found, behind = why.sentence.partition(near) if near else (why.sentence, "", "")
+    until = why.until if found else None
+    return Reason(why.kind, before, until, behind, why.job, why.pace, why.queue)
 
 
 def menu(visit: Visit) -> Response:

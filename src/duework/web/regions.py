@@ -1,11 +1,43 @@
-"""Elements of a page by their ids, cut out as they are written."""
+"""Regions of a page: which there are, how often they are sent, and how they are cut out by their ids."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from html.parser import HTMLParser
 
 _VOID = frozenset("area base br col embed hr img input link meta source wbr".split())  # noqa: SIM905
+
+
+# What stands on every page, by the least seconds between two sendings; None goes along with others.
+SHELL: dict[str, float | None] = {"nav-": 2.0, "zone": None}
+JOBS = frozenset({"jobs", "paces"})
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Least seconds between two sendings by id, or by how an id begins; None goes along with others."""
+
+    topics: frozenset[str]
+    seconds: Mapping[str, float | None]
+
+    def name(self, identifier: str) -> str | None:
+        if identifier in self.seconds:
+            return identifier
+        start = identifier.partition("-")[0] + "-"
+        return start if start in self.seconds else None
+
+    def interval(self, identifier: str) -> float | None:
+        return self.seconds[self.name(identifier) or identifier]
+
+    @property
+    def least(self) -> float:
+        return min(each for each in self.seconds.values() if each is not None)
+
+
+def regions(*topics: str, **seconds: float) -> Regions:
+    """Those of a page besides what stands on every one; it changes with jobs, too."""
+    return Regions(JOBS | set(topics), {"verdict": 1.0, **seconds, **SHELL})
 
 
 def cut(html: str, wanted: Callable[[str], bool]) -> dict[str, str]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -18,15 +17,19 @@ from duework.clock import FOREVER
 from duework.errors import DatabaseError
 from duework.web import charts, filters
 from duework.web.json_text import pieces
+from duework.web.lists import address
 from duework.web.shapes.table import shape_links, with_templates
+from duework.web.table import asking, found_pages, navigation
 
 if TYPE_CHECKING:
     from duework.app import App
+    from duework.health.needs import Need
     from duework.part import Part
     from duework.web.visitor import Visitor
     from duework.web.visits import Visit
 
-NAV = (("/", "Overview", "overview", "o"), ("/jobs", "Jobs", "jobs", "j"))
+# What stands at the bottom of a phone, beside the menu.
+TABS = ("/", "/jobs", "/schedules", "/workers")
 _HASH = re.compile(r"\.[0-9a-f]{12}\.")
 KINDS = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
@@ -68,11 +71,21 @@ def environment() -> Environment:
         first_line=first_line,
         rest_of=lambda text: text[len(first_line(text)) :],
         json_pieces=pieces,
-        nav=NAV,
         rate=filters.rate,
-        swatch=lambda cls: Markup(charts.swatch(cls)),  # noqa: S704 - a class of ours
+        share=filters.share,
+        **{name: drawn(name) for name in DRAWN},
     )
     return made
+
+
+# Charts that templates draw by themselves.
+DRAWN = ("swatch", "bar", "spark", "track", "axis", "stacked", "gauge", "members")
+
+
+def drawn(name: str) -> Callable[..., Markup]:
+    """A chart for templates; charts escape their texts."""
+    chart = getattr(charts, name)
+    return lambda *args, **more: Markup(chart(*args, **more))  # noqa: S704 - see above
 
 
 def many(count: int, one: str, more: str) -> str:
@@ -91,6 +104,14 @@ def time_tag(ms: int | None, visit: Visit | Visitor, now: int) -> Markup:
     near = " ago" in words or words.startswith(("in ", "now"))
     tag = '<time datetime="{}" data-rel title="{}">{}</time>' if near else _PLAIN
     return Markup(tag).format(filters.iso(ms), filters.exact(ms, visit.zone), words)  # noqa: S704
+
+
+def clock_tag(ms: int | None, visit: Visit | Visitor, now: int) -> Markup:
+    """A time that something ends at, on the clock: 14:30, Wed 14:30, 3 Nov."""
+    if ms is None or ms >= FOREVER:
+        return Markup("<span>{}</span>").format("somebody says so")
+    words = filters.at_clock(ms, now, visit.zone)
+    return Markup(_PLAIN).format(filters.iso(ms), filters.exact(ms, visit.zone), words)  # noqa: S704
 
 
 _PLAIN = '<time datetime="{}" title="{}">{}</time>'
@@ -112,11 +133,10 @@ def renderer(app: App) -> Callable[..., Response]:
 def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str, Any]:
     """What every template knows, whoever looks."""
     now, base, who = app.now(), visit.base, visit.who
-    served = served_names()
+    served, nav = served_names(), navigation(found_pages())
 
     def jobs_url(**wanted: str) -> str:
-        query = urlencode({name: value for name, value in wanted.items() if value})
-        return f"{base}/jobs" + (f"?{query}" if query else "")
+        return address(base, "/jobs", **wanted)
 
     return {
         "status": status,
@@ -126,7 +146,9 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
         "live": "",
         "base": base,
         "here": visit.here,
-        "active": _active(visit.here),
+        "active": _active(visit.here, [path for group in nav for path, _ in group.items]),
+        "nav": nav,
+        "tab_paths": TABS,
         "systems": [*of_shapes(app), *systems(app.parts, visit.here)],
         "now_iso": filters.iso(now),
         "clock_text": _clock_text(now, visit),
@@ -143,19 +165,30 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
         "database": "PostgreSQL" if app.url.startswith("postgres") else "SQLite",
         "static": lambda name: f"{base}/static/{served[name]}",
         "jobs_url": jobs_url,
+        "url": lambda path, **query: address(base, path, **query),
         "t": lambda ms: time_tag(ms, visit, now),
+        "at": lambda ms: clock_tag(ms, visit, now),
+        "clock": lambda ms: filters.clock(ms, visit.zone)[:5],
+        "now": now,
+        "sees_payloads": sees_payloads(app, visit),
         "needing": lambda: _needing(app, visit),
+        "asking": asking,
     }
 
 
-def _needing(app: App, visit: Visit | Visitor) -> int:
-    """How many things need somebody, for the side bar; none on a page that says why nothing can be read."""
+def sees_payloads(app: App, visit: Visit | Visitor) -> bool:
+    """Whether they may see what jobs were given and gave back: the App says from which scope on."""
+    return visit.who is not None and visit.who.may(app.payloads)
+
+
+def _needing(app: App, visit: Visit | Visitor) -> list[Need]:
+    """What needs somebody, for the side bar; nothing on a page that says why nothing can be read."""
     if visit.who is None:
-        return 0
+        return []
     try:
-        return len(app.needs())
+        return app.needs()
     except DatabaseError:
-        return 0
+        return []
 
 
 def of_shapes(app: App) -> list[dict[str, Any]]:
@@ -199,9 +232,11 @@ def icons() -> frozenset[str]:
     return frozenset(re.findall(r'symbol id="([\w-]+)"', text))
 
 
-def _active(here: str) -> str:
+def _active(here: str, known: Iterable[str]) -> str:
+    """The line of the side bar: `/jobs` for a job, a part's page itself."""
     path = here.partition("?")[0]
-    return "/jobs" if path.startswith("/jobs") else path
+    first = "/" + path[1:].partition("/")[0]
+    return first if first in known else path
 
 
 def _clock_text(now: int, visit: Visit | Visitor) -> str:

@@ -33,6 +33,7 @@ from duework.web.tokens import Tokens, Who, hashed, same
 if TYPE_CHECKING:
     from duework.app import App
     from duework.part import Part
+    from duework.web.regions import Regions
 
 OPEN = ""
 # How often a page is looked at again that shows how long something runs or has waited, in seconds.
@@ -203,6 +204,7 @@ def door(
         scope: str,
         methods: tuple[str, ...] = ("GET",),
         part: Part | None = None,
+        regions: Regions | None = None,
     ) -> Route:
         async def enter(request: Request) -> Response:
             visit = Visit(app, request, None, part=part, render=render)
@@ -222,6 +224,7 @@ def door(
         made.needs = scope  # type: ignore[attr-defined]
         # For those who render it again.
         made.page = handler  # type: ignore[attr-defined]
+        made.regions = regions  # type: ignore[attr-defined]
         return made
 
     return route

@@ -50,6 +50,14 @@ delete from duework_token where kind <> 'token' and expires <= :now
 insert into duework_audit (id, at, who, what, target, why, outcome)
 values (:id, :at, :who, :what, :target, :why, :outcome)
 
+-- name: audit_page
+-- Newest first.
+select id, at, who, what, target, why, outcome
+from duework_audit
+where id < :before
+order by id desc
+limit :wanted
+
 -- name: audit_outcome
 -- Of an action that could not be one transaction with its line.
 update duework_audit set outcome = :outcome where id = :id

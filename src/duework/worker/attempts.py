@@ -39,14 +39,22 @@ LATE = 10_000
 class Attempts:
     """The slots of one worker and what is in them."""
 
-    def __init__(self, engine: Engine, settings: WorkerLimits, worker: int, host: Host) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: WorkerLimits,
+        worker: int,
+        host: Host,
+        *,
+        wake: Callable[[], None],
+        ring: Callable[[], None],
+    ) -> None:
         self._engine = engine
         self._settings = settings
         self._worker = worker
         self._host = host
         # The worker has something to settle, or should look for something to claim.
-        self._wake: Callable[[], None] = lambda: None
-        self._ring: Callable[[], None] = lambda: None
+        self._wake, self._ring = wake, ring
         self._runner = Runner(engine.registry, host, worker, engine.chance)
         self._slots = {
             "async": settings.async_slots,
@@ -81,16 +89,11 @@ class Attempts:
         # Something would not stop: the process should be replaced when it is idle.
         self.recycle = False
 
-    def bind(
-        self,
-        wake: Callable[[], None],
-        ring: Callable[[], None],
-        main: asyncio.Task[Any] | None = None,
-    ) -> None:
+    def enter(self, main: asyncio.Task[Any] | None = None) -> None:
         """Run in the caller's loop; `main` being cancelled is the end of the program."""
         self._loop = asyncio.get_running_loop()
         self._coroutines.bind(self._loop)
-        self._wake, self._ring, self._main = wake, ring, main
+        self._main = main
 
     @property
     def idle(self) -> bool:

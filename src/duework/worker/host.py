@@ -22,14 +22,20 @@ NOTE_LIMIT = 500
 class WorkerHost:
     """The `Host` of everything that one worker runs; progress waits here to be written."""
 
-    def __init__(self, engine: Engine, worker: int, ring: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        worker: int,
+        ring: Callable[[], None],
+        sign: Callable[[int, int], None],
+    ) -> None:
         self._engine = engine
         self._worker = worker
         self._ring = ring
         self._progress: dict[int, tuple[Any, ...]] = {}
         self._written_at = 0.0
         # Notes, for those who survive this process, whether anything of a send has left.
-        self.note_sign: Callable[[int, int], None] | None = None
+        self._sign = sign
 
     def now(self) -> int:
         return self._engine.clock_watch.checked_now()
@@ -39,14 +45,14 @@ class WorkerHost:
             return tx.read(sql, **values)
 
     def secret(self, name: str) -> str:
-        if self._engine.open_secret is None:
+        if (opened := self._engine.side.open_secret) is None:
             raise UsageError("secrets need an App")
-        return self._engine.open_secret(name)
+        return opened(name)
 
     def object(self, of: Any, key: str) -> Any:
-        if self._engine.find_object is None:
+        if (found := self._engine.side.find_object) is None:
             raise UsageError("objects need an App")
-        return self._engine.find_object(of, key)
+        return found(of, key)
 
     def resource(self, resource: Any) -> Any:
         return self._engine.resources.get(resource)
@@ -76,8 +82,7 @@ class WorkerHost:
         self._ring()
 
     def sign(self, job: Claimed, sign: int) -> None:
-        if self.note_sign is not None:
-            self.note_sign(job.id, sign)
+        self._sign(job.id, sign)
 
     def progress_due_in(self) -> float | None:
         """Seconds until what was said is to be written; None if nothing was."""

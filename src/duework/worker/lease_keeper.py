@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from duework.clock import monotonic
@@ -28,6 +29,18 @@ BUSY_SECONDS, IDLE_SECONDS = 0.25, 1.0
 GIVE_UP = 0.8
 
 
+@dataclass(frozen=True, slots=True)
+class LoopWatch:
+    """The event loop of a worker, as seen from the keeper's thread."""
+
+    # Calls something in the loop, soon; `RuntimeError` if the loop has ended.
+    poke: Callable[[Callable[[], None]], object]
+    # The task that the loop is in.
+    current: Callable[[], str | None]
+    # Called several times per lease: the process does not stand still.
+    awake: Callable[[], None]
+
+
 class LeaseKeeper:
     """Extends leases and watches the loop of one worker."""
 
@@ -38,6 +51,7 @@ class LeaseKeeper:
         lease_ms: int,
         leases: Callable[[], list[Lease]],
         lost: Callable[[list[Lease]], None],
+        watch: LoopWatch,
     ) -> None:
         self._engine = engine
         self._worker = worker
@@ -51,11 +65,9 @@ class LeaseKeeper:
         self._stop = threading.Event()
         self._extend: Callable[[Tx, list[list[Lease]]], Sequence[list[Lease]]] = self._extend_verb
         self._thread = threading.Thread(target=self._serve, name="duework-keeper", daemon=True)
-        # The loop's side of the watch: how to reach it, whether it answered, what it runs.
-        self.poke: Callable[[Callable[[], None]], object] | None = None
-        self.current: Callable[[], str | None] = lambda: None
-        # Called several times per lease: the process does not stand still.
-        self.awake: Callable[[], None] = lambda: None
+        self._watch = watch
+        # Whether the loop is there, and whether it has answered.
+        self._looping = True
         self._loop_thread = threading.get_ident()
         self._poked = 0.0
         self._answered = True
@@ -86,7 +98,7 @@ class LeaseKeeper:
 
     def _extend_if_due(self) -> None:
         """What it does several times per lease, whatever thread that is done in."""
-        self.awake()
+        self._watch.awake()
         self._watch_loop()
         leases = self._leases()
         if not leases:
@@ -113,19 +125,19 @@ class LeaseKeeper:
         return True
 
     def _watch_loop(self) -> None:
-        if self.poke is None:
+        if not self._looping:
             return
         if self._answered:
             self._answered, self._told, self._poked = False, False, monotonic()
             try:
-                self.poke(self._answer)
+                self._watch.poke(self._answer)
             except RuntimeError:
-                self.poke = None
+                self._looping = False
             return
         lag = monotonic() - self._poked
         if lag > LAG_SECONDS and not self._told:
             self._told = True
-            task = self.current() or "something outside any task"
+            task = self._watch.current() or "something outside any task"
             self._engine.emit(LoopBlocked(task, round(lag, 1), self._where()))
 
     def _answer(self) -> None:

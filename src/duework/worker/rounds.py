@@ -15,7 +15,7 @@ from duework.clock import FOREVER
 from duework.codec import decode, encode
 from duework.db.database import Tx
 from duework.errors import DatabaseError
-from duework.kernel.claim import Claim, ClaimRequest, admissible, claim, claim_made
+from duework.kernel.claim import Claim, ClaimRequest, admissible, claim
 from duework.kernel.engine import Engine
 from duework.kernel.error_text import describe
 from duework.kernel.facts import LimitsDiffer
@@ -24,7 +24,7 @@ from duework.kernel.lanes import JOBS, Lane
 from duework.kernel.machine import processes
 from duework.kernel.machine.clock_watch import TakeoverPause
 from duework.kernel.machine.processes import Process
-from duework.kernel.paces.admission import AddressedReport, bring_back
+from duework.kernel.paces.admission import AddressedReport, PaceRules, bring_back
 from duework.kernel.recover import Verdict, recover, release_all, to_cancel, uncharge_crash
 from duework.kernel.settle import settle
 from duework.worker.started import started, unsent
@@ -145,7 +145,7 @@ class Rounds:
             alone=alone,
             queue_limits=registry.queue_limits,
             task_limits=registry.task_limits(),
-            paces=(registry.task_paces, registry.queue_paces),
+            admission=PaceRules(registry.task_paces, registry.queue_paces),
             floor=self._engine.floor or 0,
             keep_failed=registry.keep_failed,
         )
@@ -188,7 +188,8 @@ class Rounds:
         # that was set meanwhile.
         now = engine.clock_watch.checked_now_within(tx)
         take_over = not self._takeover_pause.ends_in()
-        settled = settle(tx, round_.endings, now=now, lanes=engine.lanes, react=engine.react)
+        around = engine.around(now)
+        settled = settle(tx, round_.endings, around)
         if round_.endings:
             engine.minutes.ended(tx, settled, now)
         if engine.pruning.bring_forward(tx, settled, now):
@@ -200,16 +201,14 @@ class Rounds:
         if self.frees_others(settled):
             tx.hint("due")
         if round_.want is None:
-            self._engine.apply_reports(tx, self._reports(tx, settled))
+            self._engine.apply_reports(tx, self.reports(tx, settled))
             return RoundResult(settled, None)
         # With endings it is likely that there is more to come, and leases are looked for by themselves.
         signals = _signals(tx, self._process.id, leases=not round_.endings)
         lease_end = None if round_.endings else signals.lease_end or FOREVER
         recovered = recover(
             tx,
-            now=now,
-            lanes=engine.lanes,
-            react=engine.react,
+            around,
             crashed=_verdicts(signals.workers, self._process.id, round_.dead, near=engine.near),
             immortal=engine.registry.immortal,
             dead=round_.dead,
@@ -217,8 +216,8 @@ class Rounds:
         )
         self._forget_starts(tx, _unsent(recovered, signals.workers, near=engine.near))
         # Applied in the claim, which locks paces anyway: all of them at once, in one order.
-        reports = self._reports(tx, settled)
-        if self._behind() and self._bring_back(tx, round_.want, now):
+        reports = self.reports(tx, settled)
+        if self._behind() and self._bring_back(tx, now):
             # Not in the same transaction: it has lanes under lock, and paces come before them.
             engine.apply_reports(tx, reports)
             taken = Claim([], now, frozenset(), earlier=True)
@@ -226,9 +225,7 @@ class Rounds:
             taken = claim(
                 tx,
                 round_.want,
-                now=now,
-                lanes=engine.lanes,
-                react=engine.react,
+                around,
                 reports=reports,
                 lease_end=None if recovered else lease_end,
             )
@@ -238,7 +235,7 @@ class Rounds:
         late = [ending for _, ending in taken.expired]
         if recovered or late:
             engine.minutes.written_off(tx, [*recovered, *late], now)
-        self._after_claim(tx, taken, now)
+        self.after_claim(tx, taken, now)
         return RoundResult(settled, taken, recovered, signals.cancels, signals.workers)
 
     def _forget_starts(self, tx: Tx, jobs: list[int]) -> None:
@@ -250,38 +247,16 @@ class Rounds:
         engine = self._engine
         return bool(engine.registry.paces) and self._brought_back != engine.clock_watch.backs
 
-    def _bring_back(self, tx: Tx, want: ClaimRequest, now: int) -> bool:
+    def _bring_back(self, tx: Tx, now: int) -> bool:
         backs = self._engine.clock_watch.backs
         stepped = backs > max(0, self._brought_back)
         tx.after_commit.append(partial(setattr, self, "_brought_back", backs))
-        lanes = self._engine.lanes.all(tx)
-        return bring_back(tx, lanes, want.paces, stepped=stepped, now=now)
+        lanes, registry = self._engine.lanes.all(tx), self._engine.registry
+        paces = (registry.task_paces, registry.queue_paces)
+        return bring_back(tx, lanes, paces, stepped=stepped, now=now)
 
-    def grab(self, tx: Tx, wanted: list[ClaimRequest]) -> Sequence[Claim]:
-        """Claim and no more: the worker's next look reads the rest."""
-        now = self._engine.clock_watch.checked_now_within(tx)
-        claims: list[Claim] = []
-        for want in wanted:
-            taken = self._grab_made(tx, want, now) or self._grab_any(tx, want, now)
-            self._after_claim(tx, taken, now)
-            claims.append(taken)
-        return claims
-
-    def _grab_made(self, tx: Tx, want: ClaimRequest, now: int) -> Claim | None:
-        """The job that the transaction has made; by far the quickest way to it."""
-        if tx.made is None:
-            return None
-        lane = self._engine.lanes.name(tx, tx.made.lane)
-        job = claim_made(tx, want, tx.made, lane, now=now)
-        return None if job is None else Claim([job], now, frozenset())
-
-    def _grab_any(self, tx: Tx, want: ClaimRequest, now: int) -> Claim:
-        lanes, react = self._engine.lanes, self._engine.react
-        # What was reported to a pace before, it has to apply.
-        reports = self._reports(tx, ())
-        return claim(tx, want, now=now, lanes=lanes, react=react, reports=reports, along=True)
-
-    def _after_claim(self, tx: Tx, taken: Claim, now: int) -> None:
+    def after_claim(self, tx: Tx, taken: Claim, now: int) -> None:
+        """What is to be done once it has committed: keep the leases, be known, ring."""
         if taken.earlier:
             self._engine.ring_after(tx)
         if not taken.jobs:
@@ -292,7 +267,7 @@ class Rounds:
             self._write_row(tx, self._engine.registry.limits())
             tx.after_commit.append(self._now_known)
 
-    def _reports(self, tx: Tx, settled: Sequence[Ending | None]) -> list[AddressedReport]:
+    def reports(self, tx: Tx, settled: Sequence[Ending | None]) -> list[AddressedReport]:
         """For paces: how their jobs went, and what else was reported to them in this process."""
         registry = self._engine.registry
         if not registry.paces:
@@ -322,8 +297,7 @@ class Rounds:
         for round_ in rounds:
             self._settle_and_claim_one(tx, round_)
             if self.known or self._listed:
-                now, mine = engine.clock.now(), self._process.id
-                if release_all(tx, mine, now=now, lanes=engine.lanes, react=engine.react):
+                if release_all(tx, self._process.id, engine.around()):
                     engine.ring_after(tx)
                 tx.query(JOBS.worker_gone, {"id": self._process.id})
         return [None for _ in rounds]

@@ -26,12 +26,12 @@ from duework.kernel.machine import processes
 from duework.kernel.machine.clock_watch import TakeoverPause
 from duework.kernel.machine.processes import Process
 from duework.worker.attempts import SWEEP_SECONDS, Attempts
+from duework.worker.deaths import Deaths
 from duework.worker.host import WorkerHost
 from duework.worker.job_facts import SUM_UP_SECONDS, JobFacts
-from duework.worker.lease_keeper import LeaseKeeper
+from duework.worker.lease_keeper import LeaseKeeper, LoopWatch
 from duework.worker.resting import rest_of
 from duework.worker.rounds import CancelOrder, Round, RoundResult, Rounds, Signals, refused
-from duework.worker.started import forget
 from duework.worker.wake.wakeups import Wakeups
 
 PARK_SECONDS = 1.0  # A database that is merely busy for a moment is not reported.
@@ -41,7 +41,12 @@ class Worker:
     """Runs the jobs of one process."""
 
     def __init__(
-        self, engine: Engine, settings: WorkerLimits | None = None, queues: set[str] | None = None
+        self,
+        engine: Engine,
+        settings: WorkerLimits | None = None,
+        queues: set[str] | None = None,
+        *,
+        offers: bool = True,
     ) -> None:
         self.engine = engine
         self.settings = settings or WorkerLimits()
@@ -52,12 +57,12 @@ class Worker:
         self._lease_ms = int(self.settings.lease_ms * engine.clock.speed)
         self._takeover_pause = TakeoverPause(engine.clock, engine.clock_watch, self._lease_ms)
         self._wake = asyncio.Event()
-        self._host = WorkerHost(engine, self.id, self.ring)
-        self._attempts = Attempts(engine, self.settings, self.id, self._host)
-        self._host.note_sign, self.holding = self._attempts.sign, self._attempts.holding
-        self._rounds = Rounds(
-            engine, self._process, self._takeover_pause, self._attempts.hold_leases
+        self._host = WorkerHost(engine, self.id, self.ring, self._sign)
+        self._attempts = Attempts(
+            engine, self.settings, self.id, self._host, wake=self._wake.set, ring=self.ring
         )
+        hold_leases = self._attempts.hold_leases
+        self._rounds = Rounds(engine, self._process, self._takeover_pause, hold_leases)
         self._resting = rest_of(engine, self._rounds, self._attempts.leases, self._began)
         self._job_facts = JobFacts(engine)
         # There was a ring: since the last claim, and since the last look for what is to be cancelled.
@@ -65,14 +70,12 @@ class Worker:
         # Pools for which there was more than they had slots for.
         self._hungry: frozenset[str] = frozenset()
         self._next_due = 0
-        # Workers found dead: their leases are to be written off, or were.
-        self._dead: set[int] = set()
-        self._written_off: set[int] = set()
+        self._deaths = Deaths(engine, self.id)
         self._parked = False
         self._failing: str | None = None  # Why the last round failed, if it did.
         self._stop_at: float | None = None
         # Whether other processes may claim for it: not in a loop that others may block.
-        self.offers = True
+        self._offers = offers
         self._fatal: Error | None = None
         self._wakeups: Wakeups | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -86,6 +89,13 @@ class Worker:
     def recycle(self) -> bool:
         """Whether something would not stop, so that the process should be replaced when idle."""
         return self._attempts.recycle
+
+    def holding(self) -> list[str]:
+        """What it runs, in words."""
+        return self._attempts.holding()
+
+    def _sign(self, job: int, sign: int) -> None:
+        self._attempts.sign(job, sign)
 
     # --- from other threads
 
@@ -113,16 +123,16 @@ class Worker:
         """Work until `stop`; raises if the database is gone for good."""
         engine = self.engine
         self._loop = asyncio.get_running_loop()
-        self._attempts.bind(self._wake.set, self.ring, asyncio.current_task())
+        self._attempts.enter(asyncio.current_task())
         self._attempts.started_jobs.open(self.id)
-        self._wakeups = Wakeups(engine, self.id, self.ring, self._on_death, self._on_gone)
-        self._wakeups.on_handed = self._resting.handed
-        keeper = self._lease_keeper()
+        events = (self.ring, self._on_death, self._on_gone, self._resting.handed)
+        self._wakeups = Wakeups(engine, self.id, *events)
+        keeper = self._lease_keeper(self._loop)
         engine.local_bells.append(self.ring)
         engine.resources.enter()
         engine.emit(WorkerStarted(self.id, self._process.pid, engine.registry.count_theirs()))
         self._wakeups.start()
-        if self.offers:
+        if self._offers:
             self._resting.open(self.id)
         keeper.start()
         sweeper = asyncio.create_task(self._attempts.sweep_forever(self._now_and_then))
@@ -146,8 +156,8 @@ class Worker:
     async def run_until_idle(self, dead: Sequence[int] = ()) -> int:
         """Run what is due now and return when the next thing is; for tests in virtual time."""
         self._loop = asyncio.get_running_loop()
-        self._attempts.bind(self._wake.set, self.ring)
-        self._dead.update(dead)
+        self._attempts.enter()
+        self._deaths.found.update(dead)
         self._rung = True
         # What a job enqueues is due now too: learn of it as a worker that sleeps would.
         self.engine.local_bells.append(self.ring)
@@ -172,15 +182,10 @@ class Worker:
         self._attempts.abandon()
         self._attempts.close()
 
-    def _lease_keeper(self) -> LeaseKeeper:
-        held, lease_ms = self._attempts, self._lease_ms
-        lost = partial(self._soon, held.lost)
-        keeper = LeaseKeeper(self.engine, self.id, lease_ms, held.lease_list, lost)
-        assert self._loop is not None, "running"
-        keeper.poke = self._loop.call_soon_threadsafe
-        keeper.current = self._attempts.current
-        keeper.awake = self._takeover_pause.awake
-        return keeper
+    def _lease_keeper(self, loop: asyncio.AbstractEventLoop) -> LeaseKeeper:
+        held, lost = self._attempts, partial(self._soon, self._attempts.lost)
+        watch = LoopWatch(loop.call_soon_threadsafe, held.current, self._takeover_pause.awake)
+        return LeaseKeeper(self.engine, self.id, self._lease_ms, held.lease_list, lost, watch)
 
     async def _work(self) -> None:
         while self._fatal is None:
@@ -250,7 +255,7 @@ class Worker:
         held, progress = self._attempts, self._host.take_progress()
         if not (held.endings or held.uncharged or progress or want or self.engine.registry.reports):
             return False
-        round_ = Round(held.endings, want, tuple(self._dead), held.uncharged, progress)
+        round_ = Round(held.endings, want, tuple(self._deaths.found), held.uncharged, progress)
         held.endings, held.uncharged = [], []
         if want is not None:
             self._rung = False
@@ -275,10 +280,10 @@ class Worker:
             return None
         hungry = not self._hungry.isdisjoint(free)
         due = self.engine.clock_watch.checked_now() >= self._next_due
-        if not (self._rung or hungry or self._dead or due):
+        if not (self._rung or hungry or self._deaths.found or due):
             return None
         want = self._want(free)
-        if hungry or self._dead or self._attempts.endings:
+        if hungry or self._deaths.found or self._attempts.endings:
             return want
         return await self._looked(want)
 
@@ -315,7 +320,7 @@ class Worker:
         if signals.lease_end is not None:
             found.append(max(signals.lease_end, now + self._takeover_pause.ends_in()))
         self._next_due = min((time for time in found if time > now), default=FOREVER)
-        return bool(self._dead) or any(time <= now for time in found)
+        return bool(self._deaths.found) or any(time <= now for time in found)
 
     def _after_round(self, round_: Round, result: RoundResult) -> None:
         self._attempts.settled(round_.endings, result.settled)
@@ -330,8 +335,7 @@ class Worker:
             self._rung = True
         if result.claim is None:
             return
-        self._dead.difference_update(round_.dead)
-        self._written_off.update(round_.dead)
+        self._deaths.written_off(round_.dead)
         self._watch_workers(result.workers)
         self._begin(result.claim)
         self._interrupt_cancelled(result.cancels)
@@ -405,28 +409,11 @@ class Worker:
             self.engine.emit(Resumed())
 
     def _watch_workers(self, workers: Sequence[Process]) -> None:
-        """Watch the workers on this host."""
-        # Once the last of its leases was written off, what a dead one was running is not needed.
-        for gone in self._written_off.difference(process.id for process in workers):
-            self._written_off.discard(gone)
-            forget(gone)
-        for process in workers:
-            if process.id == self.id:
-                continue
-            if processes.verdict(process, near=self.engine.near) in {"dead", "rebooted"}:
-                self._declare_dead(process.id)
-            elif self._wakeups is not None:
-                self._wakeups.watch(process)
+        self._deaths.look(workers, None if self._wakeups is None else self._wakeups.watch)
 
     def _on_death(self, worker: int) -> None:
-        self._declare_dead(worker)
+        self._deaths.declare(worker)
         self.ring()
-
-    def _declare_dead(self, worker: int) -> None:
-        """Write off its leases, next time; no process claims for it until then."""
-        self._dead.add(worker)
-        if self.engine.doorbell is not None:
-            self.engine.doorbell.take_down(worker)
 
     def _on_gone(self, error: Gone) -> None:
         self._fatal = error

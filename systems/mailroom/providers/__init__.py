@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 from duework import Accepted, Pending, Rejected, Sent, Tick, http
-from systems.mailroom.mail import Mail
+from systems.mailroom.mail import Attachment, Mail
 from systems.mailroom.settings import Settings
 
 
 class Provider:
     """Submits a mail under a key, and says what became of it."""
 
+    name: ClassVar[str] = ""
     # How long it honours a key; None: it knows none, and a lost reply stays unsure.
     remembers_keys: ClassVar[str | None] = None
 
-    def __init__(self, settings: Callable[[], Settings], now: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        now: Callable[[], int],
+        load: Callable[[str], str] | None = None,
+    ) -> None:
+        # The bytes of an attachment in base64.
+        self._load = load
         # Looked up at each call, so that a test can lead it elsewhere.
         self._settings = settings
         self._now = now
@@ -40,6 +49,17 @@ class Provider:
         """The key by which the receiver's own account knows a message."""
         return key
 
+    @staticmethod
+    def ref(key: str) -> str:
+        """By which its reports name a message."""
+        return hashlib.sha256(key.encode()).hexdigest()[:40]
+
+    def files(self, mail: Mail) -> list[tuple[Attachment, str]]:
+        """The attachments with their bytes in base64."""
+        if self._load is None:
+            return []
+        return [(each, self._load(each.blob)) for each in mail.attachments]
+
     async def submit(self, mail: Mail, key: str) -> Accepted | Sent | Rejected:
         """Hand it over."""
         raise NotImplementedError
@@ -54,11 +74,19 @@ def ambiguous(reply: http.Response) -> http.LostReply:
     return http.LostReply(f"the provider answered {reply.status}; it may have taken the mail")
 
 
-def make(settings: Callable[[], Settings], now: Callable[[], int]) -> Provider:
-    """The provider that the settings name."""
+def make(
+    settings: Callable[[], Settings],
+    now: Callable[[], int],
+    load: Callable[[str], str] | None = None,
+) -> list[Provider]:
+    """The providers that the settings name, the first one first."""
     from systems.mailroom.providers.acs import Acs
     from systems.mailroom.providers.resend import Resend
     from systems.mailroom.providers.smtp import Smtp
 
-    kinds: dict[str, type[Provider]] = {"acs": Acs, "resend": Resend, "smtp": Smtp}
-    return kinds[settings().provider](settings, now)
+    kinds: dict[str, type[Provider]] = {each.name: each for each in (Acs, Resend, Smtp)}
+
+    def one(name: str) -> Provider:
+        return kinds[name](lambda: settings().as_provider(name), now, load)
+
+    return [one(name) for name in settings().chain]

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import hmac
 import uuid
+from collections.abc import Sequence
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from duework import Accepted, Fail, Pending, Rejected, Sent, http
-from systems.mailroom.mail import Mail
+from systems.mailroom.mail import Attachment, Mail
 from systems.mailroom.providers import Provider, ambiguous
 
 VERSION = "2023-03-31"
@@ -31,6 +32,7 @@ IDS = uuid.UUID("5c4fbb52-6d0c-4d0f-9f0b-0f5f6a3f2c11")
 
 
 class Acs(Provider):
+    name: ClassVar[str] = "acs"
     # Not documented; users report that a used Operation-Id is not sent again.
     remembers_keys: ClassVar[str | None] = "1d"
 
@@ -38,8 +40,12 @@ class Acs(Provider):
     def ledger_key(key: str) -> str:
         return operation_id(key)
 
+    @staticmethod
+    def ref(key: str) -> str:
+        return operation_id(key)
+
     async def submit(self, mail: Mail, key: str) -> Accepted | Sent | Rejected:
-        body = msgspec.json.encode(written(mail))
+        body = msgspec.json.encode(written(mail, self.files(mail)))
         operation = operation_id(key)
         more = {"content-type": "application/json", "operation-id": operation}
         reply = await self._signed("POST", f"{self._settings().url}{SEND}", body, more)
@@ -108,7 +114,7 @@ def signed(secret: str, verb: str, url: str, date: str, body: bytes) -> dict[str
     }
 
 
-def written(mail: Mail) -> dict[str, Any]:
+def written(mail: Mail, files: Sequence[tuple[Attachment, str]] = ()) -> dict[str, Any]:
     """A mail in the provider's words."""
     content = {"subject": mail.subject, "plainText": mail.text, "html": mail.html}
     found: dict[str, Any] = {
@@ -118,6 +124,11 @@ def written(mail: Mail) -> dict[str, Any]:
     }
     if mail.reply_to:
         found["replyTo"] = [{"address": mail.reply_to}]
+    if files:
+        found["attachments"] = [
+            {"name": each.name, "contentType": each.type, "contentInBase64": content}
+            for each, content in files
+        ]
     return found
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any, ClassVar
 
 import msgspec
 
 from duework import Accepted, Fail, Pending, Rejected, Sent, Tick, http
-from systems.mailroom.mail import Mail
+from systems.mailroom.mail import Attachment, Mail
 from systems.mailroom.providers import Provider, ambiguous
 
 
 class Resend(Provider):
+    name: ClassVar[str] = "resend"
     remembers_keys: ClassVar[str | None] = "24h"
 
     def paces(self) -> tuple[Any, Any]:
@@ -25,7 +27,10 @@ class Resend(Provider):
             "idempotency-key": key,
             "content-type": "application/json",
         }
-        body = msgspec.json.encode(written(mail))
+        made = written(mail, self.files(mail))
+        # Its reports come with this tag.
+        made["tags"] = [{"name": "ref", "value": self.ref(key)}]
+        body = msgspec.json.encode(made)
         reply = await self.client().post("/emails", headers=more, content=body)
         if reply.ok:
             return Sent()
@@ -42,10 +47,15 @@ class Resend(Provider):
         return Sent()
 
 
-def written(mail: Mail) -> dict[str, Any]:
+def written(mail: Mail, files: Sequence[tuple[Attachment, str]] = ()) -> dict[str, Any]:
     """A mail in the provider's words."""
     found: dict[str, Any] = {"from": mail.sender, "to": list(mail.to), "subject": mail.subject}
     more = {"text": mail.text, "html": mail.html, "reply_to": mail.reply_to}
+    if files:
+        found["attachments"] = [
+            {"filename": each.name, "content": content, "content_type": each.type}
+            for each, content in files
+        ]
     return found | {name: text for name, text in more.items() if text}
 
 

@@ -5,19 +5,23 @@ Once the data has gone out and no answer came, the message is unsure, and an ope
 
 from __future__ import annotations
 
+import base64
 import hashlib
+from collections.abc import Sequence
 from email.message import EmailMessage
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from duework import Accepted, Fail, Pending, Rejected, Sent, Tick, http
-from systems.mailroom.mail import Mail
+from systems.mailroom.mail import Attachment, Mail
 from systems.mailroom.providers import Provider
 
 PERMANENT = 500
 
 
 class Smtp(Provider):
+    name: ClassVar[str] = "smtp"
+
     def paces(self) -> tuple[Any, Any]:
         chosen = self._settings()
         return Tick(chosen.submits, f"{chosen.every_seconds}s"), None
@@ -31,11 +35,15 @@ class Smtp(Provider):
 
         chosen = self._settings()
         place = urlsplit(chosen.url)
-        client = aiosmtplib.SMTP(hostname=place.hostname, port=place.port or 587, timeout=10)
+        client = aiosmtplib.SMTP(
+            hostname=place.hostname,
+            port=place.port or (465 if place.scheme == "smtps" else 587),
+            use_tls=place.scheme == "smtps",
+            timeout=10,
+        )
         try:
             await client.connect()
-            if chosen.user:
-                await client.login(chosen.user, chosen.secret)
+            await _login(client, chosen.user, chosen.secret)
             await client.mail(mail.sender)
             for each in mail.to:
                 await client.rcpt(each)
@@ -43,7 +51,7 @@ class Smtp(Provider):
             raise _refused(error.code, error.message) from None
         except (aiosmtplib.SMTPException, OSError) as error:
             raise http.Unsent(f"no mail was handed over: {type(error).__name__}") from error
-        return await self._data(client, written(mail, key))
+        return await self._data(client, written(mail, key, self.files(mail)))
 
     async def _data(self, client: Any, content: bytes) -> Sent:
         import aiosmtplib
@@ -65,7 +73,19 @@ def message_id(key: str) -> str:
     return f"<{hashlib.sha256(key.encode()).hexdigest()[:40]}@mailroom.invalid>"
 
 
-def written(mail: Mail, key: str) -> bytes:
+async def _login(client: Any, user: str, password: str) -> None:
+    import aiosmtplib
+
+    if not user:
+        return
+    try:
+        await client.login(user, password)
+    except aiosmtplib.SMTPResponseException as error:
+        # The account is wrong, not the mail: it waits for an operator.
+        raise http.HttpError(f"{error.code}: {error.message}"[:500]) from None
+
+
+def written(mail: Mail, key: str, files: Sequence[tuple[Attachment, str]] = ()) -> bytes:
     """A mail as it goes over the wire."""
     made = EmailMessage()
     made["Message-ID"] = message_id(key)
@@ -76,6 +96,11 @@ def written(mail: Mail, key: str) -> bytes:
         made.set_content(mail.text)
     if mail.html:
         (made.add_alternative if mail.text else made.set_content)(mail.html, subtype="html")
+    for each, content in files:
+        kind, _, sub = each.type.partition("/")
+        made.add_attachment(
+            base64.b64decode(content), maintype=kind, subtype=sub, filename=each.name
+        )
     return made.as_bytes()
 
 

@@ -115,7 +115,7 @@ BAD: list[tuple[str, str, Any, dict[str, str], int]] = [
     ("POST", "/messages", GOOD | {"subject": "a\r\nBcc: b@c.d"}, {"idempotency-key": "k"}, 422),
     ("POST", "/messages", GOOD | {"text": ""}, {"idempotency-key": "k"}, 422),
     ("POST", "/messages", GOOD | {"bcc": "b@c.d"}, {"idempotency-key": "k"}, 422),
-    ("POST", "/messages", GOOD | {"text": "x" * 4_000_001}, {"idempotency-key": "k"}, 413),
+    ("POST", "/messages", GOOD | {"text": "x" * 22_000_001}, {"idempotency-key": "k"}, 413),
     ("POST", "/messages", GOOD, {"idempotency-key": "k", "content-type": "text/plain"}, 415),
     ("POST", "/messages", GOOD, {"idempotency-key": "k", "authorization": "Bearer mr_x"}, 401),
     ("POST", "/messages", GOOD, {"idempotency-key": "k", "authorization": ""}, 401),
@@ -243,3 +243,21 @@ def test_what_is_unsure_is_decided_once(room: Room) -> None:
     operator.submit(f"/mailroom/messages/{one}/give-up")
     operator.submit(f"/mailroom/messages/{two}/give-up")
     assert [box.get_message(each).state for each in (one, two)] == ["sent", "failed"]
+
+
+def test_the_page_of_a_message_has_its_log_and_that_of_a_tenant_its_templates(
+    room: Room, acme: Browser, operator: Browser
+) -> None:
+    file = {"name": "<a>.txt", "content": "YQ==", "type": "text/plain"}
+    first = posted(acme, html="<p>Hi</p>", attachments=[file]).json()["id"]
+    acme.put("/templates/order", json={"subject": "Order {{ n }}", "text": "Hi"})
+    room.acs.set_outcome("ada@demo.example", "Failed")
+    room.h.advance("1m")
+
+    page = operator.get(f"/mailroom/messages/{first}").text
+    assert "Delivery log" in page
+    assert "acs" in page
+    assert "&lt;a&gt;.txt" in page
+    assert "&lt;p&gt;Hi&lt;/p&gt;" in page
+    assert "Order {{ n }}" in operator.get("/mailroom/tenants/acme").text
+    assert "Retry all that failed" in operator.get("/mailroom/messages?state=failed").text

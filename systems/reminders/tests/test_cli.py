@@ -11,7 +11,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from duework.testing import Harness
-from systems.reminders import log
+from systems.reminders import book, log
 from systems.reminders.part import part
 from systems.reminders.tests.conftest import Hook, remind
 from systems.twins import Twins
@@ -83,3 +83,35 @@ def test_the_system_answers_alone_on_a_file_of_its_own(tmp_path: Path) -> None:
     duework("reminders", "add", "Stretch", "every 1h", "--email", "ada@demo.example")
 
     assert "Stretch" in duework("reminders", "list")
+
+
+def test_a_line_is_said_previewed_shown_edited_and_done(h: Harness, t: Twins) -> None:
+    line = "stretch every friday and sunday at 9:00 from 27 march to ada@demo.example"
+    shown = typed("say", *line.split(), "--zone", "Europe/London", "--preview").output
+    assert "2026-03-29T09:00:00+01:00  clocks turned" in shown
+    assert book.count() == 0
+
+    made = typed("say", *line.split(), "--zone", "Europe/London").output.split()[0]
+    assert "  2026-03-27T09:00:00+00:00" in typed("show", made).output
+    edited = typed("edit", made, "--when", "tomorrow at 9:00", "--repeat", "15m").output
+    assert edited == "fires next at 2026-03-03 09:00:00 UTC\n"
+    h.advance("1d 2h")
+    assert typed("done", made).output == "done\n"
+    assert typed("show", made).exit_code != 0
+
+
+def test_files_are_written_and_read(h: Harness, t: Twins, tmp_path: Path) -> None:
+    typed("add", "Stretch", "0 9 * * *", "--email", "ada@demo.example")
+    for form in ("csv", "ics"):
+        file = tmp_path / f"all.{form}"
+        file.write_text(typed("export", "--format", form).output)
+        said = typed("import", str(file), "--email", "ada@demo.example").output
+        assert said == "0 made, 1 were there already, 0 are over\n"
+
+
+def test_endpoints_are_made_listed_tested_and_rotated(h: Harness, t: Twins) -> None:
+    made = typed("endpoints", "ada", f"{t.hooks.url}/hook/ada").output.split()[0]
+
+    assert f"{made}  on     0  ada" in typed("endpoints").output
+    assert typed("endpoints", "--test", made).output == "it was answered 200\n"
+    assert typed("endpoints", "--rotate", made).output.startswith("whsec_")

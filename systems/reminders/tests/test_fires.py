@@ -319,7 +319,7 @@ def test_no_more_than_the_limit_are_sent_at_once_and_a_limit_of_one_is_one_after
 ) -> None:
     assert h.app.wiring.registry.queue_limits["reminders"] == part.settings.limit == 100
     hook = Hook(t)
-    t.hooks.faults.set([{"route": "hook", "calls": "1..", "do": "delay", "seconds": 0.02}])
+    t.hooks.faults.set([{"route": "hook", "calls": "1..", "do": "delay", "seconds": 0.2}])
     for limit in (1, 3):
         h.app.queue("reminders", concurrency=limit)
         t.hooks.log.clear()

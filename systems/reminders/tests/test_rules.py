@@ -16,13 +16,13 @@ from systems.reminders.rules import (
     NewReminder,
     chosen_channels,
     gives_up,
-    read_when,
     retry_at,
     rule_of,
     timing,
     webhook_id,
 )
 from systems.reminders.settings import Settings
+from systems.reminders.words import read_when
 
 NOW = 1_772_438_400_000
 

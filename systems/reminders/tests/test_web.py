@@ -21,13 +21,13 @@ class Web:
     """A program with a token, and a browser that is signed in with it."""
 
     def __init__(self, h: Harness, scope: str = "operate") -> None:
-        self._secret = Tokens(h.app).add(f"test-{scope}", scope, None)
+        self.secret = Tokens(h.app).add(f"test-{scope}", scope, None)
         self.client = TestClient(h.app.asgi(), base_url=HERE, follow_redirects=False)
-        self.client.post("/login", data={"token": self._secret}, headers={"origin": HERE})
+        self.client.post("/login", data={"token": self.secret}, headers={"origin": HERE})
         self.program = TestClient(h.app.asgi(), base_url=HERE, follow_redirects=False)
 
     def call(self, method: str, path: str, json: Any = None, **options: Any) -> Any:
-        headers = {"authorization": f"Bearer {self._secret}"}
+        headers = {"authorization": f"Bearer {self.secret}"}
         return self.program.request(method, path, json=json, headers=headers, **options)
 
     def page(self, path: str) -> str:
@@ -85,6 +85,23 @@ BAD: list[tuple[str, str, Any, int]] = [
     ("GET", "/api/reminders/rem_none/next", None, 404),
     ("GET", "/api/reminders/{id}/next?count=51", None, 422),
     ("GET", "/api/reminder-fires?only=lost", None, 422),
+    ("POST", "/api/reminders", {**GOOD, "quiet": "at night"}, 400),
+    ("POST", "/api/reminders", {**GOOD, "repeat": "1s"}, 400),
+    ("POST", "/api/reminders/say", {"say": "soon"}, 400),
+    ("POST", "/api/reminders/say", {"say": "x" * 601}, 422),
+    ("POST", "/api/reminders/preview", {"say": "stretch soon"}, 400),
+    ("POST", "/api/reminders/preview", {}, 422),
+    ("POST", "/api/reminders/import", {}, 400),
+    ("POST", "/api/reminders/rem_none/done", {}, 404),
+    ("POST", "/api/reminder-fires/7/replay", {}, 404),
+    ("POST", "/api/reminder-fires/{job}/replay", {}, 409),
+    ("GET", "/api/reminder-calls?limit=0", None, 422),
+    (
+        "POST",
+        "/api/reminder-endpoints",
+        {"name": "b", "url": "https://x.example", "contact": 7},
+        422,
+    ),
     ("POST", "/api/reminder-fires/7/redrive", {}, 404),
     ("POST", "/api/reminder-fires/x/redrive", {}, 404),
     ("POST", "/api/reminder-fires/{job}/redrive", {}, 409),

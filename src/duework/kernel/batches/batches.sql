@@ -90,6 +90,14 @@ select count(*)
 from duework_job
 where worker is not null and due between 0 and :forever and coalesce(batch, 0) = :batch
 
+-- name: states
+-- What became of a batch's first members, in their order.
+select id, state, worker
+from duework_job /*= indexed by duework_job_batch */
+where batch = :batch and batch is not null
+order by batch, id
+limit :wanted
+
 -- name: members
 -- One page of a batch's jobs, newest first.
 select id

@@ -7,14 +7,13 @@ writes the last one enqueues the follow-up, whose id was drawn when the batch wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from duework.clock import FOREVER
 from duework.codec import checksum
 from duework.db.database import Tx
 from duework.db.queries import load
-from duework.kernel.job import Reaction, State
-from duework.kernel.lanes import Lanes
+from duework.kernel.job import State
 
 BATCHES = load("duework.kernel.batches", "batches")
 
@@ -77,16 +76,6 @@ class Tally:
                 fired = _concluded(tx, batch, _Counted(*row), now) or fired
         self._changes = {}
         return fired
-
-
-@dataclass(slots=True)
-class SettleContext:
-    """What every ending of one call has in common."""
-
-    now: int
-    lanes: Lanes
-    react: Reaction
-    tally: Tally = field(default_factory=Tally)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ Every function here runs inside a transaction that the caller opened and takes t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,16 +19,10 @@ from duework.errors import Conflict, NotFound, UsageError
 from duework.ids import Ids
 from duework.kernel import enqueue, operate
 from duework.kernel.batches.counters import BATCHES, Tally
+from duework.kernel.batches.new import MemberTerms, NewBatch, NewMembers
+from duework.kernel.counters import SettleContext
 from duework.kernel.error_text import storable
-from duework.kernel.job import (
-    KEEP,
-    Enqueued,
-    JobId,
-    MemberTerms,
-    NewBatch,
-    NewMembers,
-    Reaction,
-)
+from duework.kernel.job import DAY, KEEP, Enqueued, JobId
 from duework.kernel.lanes import JOBS, Lanes
 
 
@@ -127,17 +122,12 @@ def open_members(tx: Tx, batch: int, after: int) -> list[int]:
 
 
 def cancel(
-    tx: Tx,
-    members: Sequence[int],
-    *,
-    why: str,
-    now: int,
-    lanes: Lanes,
-    react: Reaction | None,
+    tx: Tx, members: Sequence[int], around: SettleContext, *, why: str, watched: bool
 ) -> list[str]:
-    """As the verb on jobs, for many; without `react` those that nothing hangs on end all at once."""
-    if react is not None:
-        return operate.cancel(tx, members, why=why, now=now, lanes=lanes, react=react)
+    """As the verb on jobs, for many; if they are not watched, what nothing hangs on ends all at once."""
+    if watched:
+        return operate.cancel(tx, members, around, why=why)
+    now = around.now
     values = {"ids": list(members), "due": now + KEEP, "why": storable(why), "now": now}
     tally = Tally()
     ended = tx.query(BATCHES.cancel_plain, values)
@@ -146,7 +136,7 @@ def cancel(
     tally.write(tx, now=now)
     left = sorted(set(members).difference(row[0] for row in ended))
     there = [row[0] for row in tx.query(JOBS.held_unlocked, {"ids": left})]
-    rest = operate.cancel(tx, there, why=why, now=now, lanes=lanes, react=_nobody) if there else []
+    rest = operate.cancel(tx, there, replace(around, react=_nobody), why=why) if there else []
     return ["cancelled"] * len(ended) + rest
 
 
@@ -154,9 +144,9 @@ def _nobody(*_: object) -> None:
     """There are no reactions."""
 
 
-def retry(tx: Tx, batch: int, *, then: bool, ids: Ids, now: int) -> int:
+def retry(tx: Tx, batch: int, around: SettleContext, *, then: bool, ids: Ids) -> int:
     """Open the failed members again, all at once; with `then` the follow-up is due once more."""
-    row = find(tx, batch)
+    row, now = find(tx, batch), around.now
     if then and row[11] is None:
         raise UsageError(f"batch {batch} has no follow-up; retry it without then=True")
     revived = len(tx.query(BATCHES.revive_plain, {"batch": batch, "now": now}))
@@ -166,11 +156,11 @@ def retry(tx: Tx, batch: int, *, then: bool, ids: Ids, now: int) -> int:
     wanted, last = {"batch": batch, "wanted": operate.CHUNK}, 0
     while rest := tx.query(BATCHES.failed_in_order, {**wanted, "after": last}):
         last = rest[-1][0]
-        revived += len(operate.revive(tx, [job for job, _, key in rest if key is None], now=now))
+        revived += len(operate.revive(tx, [job for job, _, key in rest if key is None], around))
         for job, task, key in rest:
             # What another open job with that key has taken over is not wanted twice.
             if key is not None and not tx.query(JOBS.key_taken, {"task": task, "key": key}):
-                revived += len(operate.revive(tx, [job], now=now))
+                revived += len(operate.revive(tx, [job], around))
     if then and revived:
         tx.query(BATCHES.rearm, {"id": batch, "job": ids.draw()})
     return revived
@@ -207,3 +197,14 @@ def members(
     else:
         found = tx.query(BATCHES.members, {**values, "phase": phase, "now": now})
     return tx.query(JOBS.jobs, {"ids": [row[0] for row in found]})
+
+
+def forget(tx: Tx, *, now: int, chunk: int) -> int:
+    """Delete a chunk of batches whose retention is over, and of which no member's row is left."""
+    rows = tx.query(BATCHES.over, {"now": now, "wanted": chunk})
+    # Some of their members are kept for longer: failed ones for ever.
+    if staying := sorted(batch for batch, left in rows if left):
+        tx.query(BATCHES.keep_until, {"ids": staying, "due": now + DAY})
+    if over := sorted(batch for batch, left in rows if not left):
+        tx.query(BATCHES.delete, {"ids": over})
+    return len(rows)

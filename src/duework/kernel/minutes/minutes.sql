@@ -32,6 +32,25 @@ where span = :span and start >= :since
 group by start / :step
 order by start / :step
 
+-- name: by_queue
+-- How many jobs of each queue ended, by slots of `step` milliseconds.
+select queue, start / :step * :step, sum(done), sum(failed)
+from duework_minute
+where span = :span and start >= :since
+group by queue, start / :step
+
+-- name: of_lines
+-- The same columns as `since`, for one queue, or for some tasks, or for all of either.
+select start / :step * :step, sum(started), sum(done), sum(failed), sum(cancelled), sum(retried), sum(lag),
+       max(lag_most), sum(lag_10ms), sum(lag_100ms), sum(lag_1s), sum(lag_10s), sum(lag_1min),
+       sum(lag_more)
+from duework_minute
+where span = :span and start >= :since
+  and (:queue = '' or queue = :queue)
+  and (:every = 1 or task in (select value from json_each(:tasks)))
+group by start / :step
+order by start / :step
+
 -- name: done_by_task
 -- What was done with each task from a time on, by slots of `step` milliseconds that are counted from there.
 select queue, task, (start - :since) / :step, sum(done), sum(failed)

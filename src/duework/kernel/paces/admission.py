@@ -258,6 +258,19 @@ class Admission:
         return max(found)
 
 
+@dataclass(frozen=True, slots=True)
+class PaceRules:
+    """The paces that tasks and queues have in this process; what a claim asks."""
+
+    tasks: Gates
+    queues: Gates
+
+    def visit(
+        self, tx: Tx, lanes: Sequence[Lane], reports: Sequence[AddressedReport], now: int
+    ) -> Admission:
+        return Admission(tx, lanes, (self.tasks, self.queues), reports, now)
+
+
 def _by_id(job: Claimed) -> int:
     return job.id
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from duework.errors import UsageError
 from duework.kernel.job import Effect, NewJob
 
+_NOTHING: Mapping[str, int] = {}
+
 
 class Buffer:
     """The side of a run that is not the user's."""
@@ -19,7 +21,7 @@ class Buffer:
     def __init__(self) -> None:
         self.effects: list[Effect | NewJob] = []
         # What its claim took of quotas, by their names, and what it said that it has used.
-        self.taken: Mapping[str, int] = {}
+        self.taken: Mapping[str, int] = _NOTHING
         self.spent: dict[str, int] = {}
         # It is to stop; and nothing can be added any more.
         self.stopped = False

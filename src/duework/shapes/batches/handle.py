@@ -20,8 +20,9 @@ from duework.durations import Duration
 from duework.errors import Error, WaitTimeout
 from duework.handles import Job, looks
 from duework.kernel.batches import verbs
+from duework.kernel.batches.new import MemberTerms, NewBatch
 from duework.kernel.error_text import redact
-from duework.kernel.job import KEEP, MemberTerms, NewBatch
+from duework.kernel.job import KEEP
 from duework.task import Task, Using, new_members
 
 if TYPE_CHECKING:
@@ -227,7 +228,7 @@ class Batches(Verbs):
         options: dict[str, Any] = {"name": name, "then": then, "key": key, "keep": keep}
         options |= {"member_key": member_key, "once": once}
         new = using.as_batch(items, self.now(), **options)
-        return self._made(new, using._options.connection)  # noqa: SLF001 - ours
+        return self._made(new, using.connection)
 
     def _made(self, new: NewBatch, connection: Any) -> Batch:
         engine = self.engine

@@ -110,15 +110,15 @@ class ChainTask(Generic[P]):
 
     def using(self, **options: Unpack[ChainOptions]) -> Starting[P]:
         """Options for the next start: key, page_size, delay, at, priority, queue."""
-        return Starting(self, _options(StartOptions(), options))
+        return Starting(self, _options(StartOptions(), options), lambda: self._task.wiring)
 
     def start(self, *args: P.args, **kwargs: P.kwargs) -> Chain:
         """Start a chain; if one of its key is active, that one, with `existed` set."""
-        return Starting(self, StartOptions()).start(*args, **kwargs)
+        return self.using().start(*args, **kwargs)
 
     async def astart(self, *args: P.args, **kwargs: P.kwargs) -> Chain:
         """The same for async code."""
-        return await Starting(self, StartOptions()).astart(*args, **kwargs)
+        return await self.using().astart(*args, **kwargs)
 
     def finished(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Register `(tx, chain)` to run in the transaction that ends a chain well.
@@ -133,9 +133,6 @@ class ChainTask(Generic[P]):
         where = f"@{self.name}.settled"
         self.reactions.append(in_settle(where, reaction, "tx, chain, outcome"))
         return reaction
-
-    def _chains(self) -> Chains:
-        return self._task.wiring.find(ChainVerbs).chains
 
     def as_chain(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewChain:
         """A chain with these arguments, to be written in a transaction."""
@@ -181,25 +178,30 @@ class Known(Hooks):
 class Starting(Generic[P]):
     """A chain's task with options for the next start."""
 
-    def __init__(self, task: ChainTask[P], options: StartOptions) -> None:
+    def __init__(
+        self, task: ChainTask[P], options: StartOptions, wiring: Callable[[], Wiring]
+    ) -> None:
         self._task = task
         self._options = options
+        # Of the App that it will have by then.
+        self._wiring = wiring
 
     def using(self, **options: Unpack[ChainOptions]) -> Starting[P]:
         """The same with more options."""
-        return Starting(self._task, _options(self._options, options))
+        return Starting(self._task, _options(self._options, options), self._wiring)
 
     def start(self, *args: P.args, **kwargs: P.kwargs) -> Chain:
         """Start a chain; durable when this returns."""
-        wiring = self._task._task.wiring  # noqa: SLF001 - ours
+        wiring = self._wiring()
         new = self.as_chain(args, kwargs, wiring.now())
-        return wiring.engine.writer.call(self._task._chains().start_all, [new])[0]  # noqa: SLF001 - ours
+        return wiring.engine.writer.call(wiring.find(ChainVerbs).chains.start_all, [new])[0]
 
     async def astart(self, *args: P.args, **kwargs: P.kwargs) -> Chain:
         """The same for async code."""
-        wiring = self._task._task.wiring  # noqa: SLF001 - ours
+        wiring = self._wiring()
         new = self.as_chain(args, kwargs, wiring.now())
-        return (await wiring.engine.writer.acall(self._task._chains().start_all, [new]))[0]  # noqa: SLF001 - ours
+        start = wiring.find(ChainVerbs).chains.start_all
+        return (await wiring.engine.writer.acall(start, [new]))[0]
 
     def as_chain(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewChain:
         """A chain with these arguments and options, to be written in a transaction."""

@@ -328,13 +328,13 @@ class Chains(Hooks):
     # --- what operators do
 
     def cancel(self, identifier: int, why: str) -> str:
-        return self._call(self._cancel, (int(identifier), redact(why)))
+        return self._call(self.cancel_all, (int(identifier), redact(why)))
 
     def resume(self, identifier: int) -> None:
-        self._call(self._resume, (int(identifier), False))
+        self._call(self.resume_all, (int(identifier), False))
 
     def retry(self, identifier: int) -> None:
-        self._call(self._resume, (int(identifier), True))
+        self._call(self.resume_all, (int(identifier), True))
 
     def _held(self, tx: Tx, identifier: int) -> tuple[Chain, PageRow, LockedJob | None, bool]:
         """A chain, its newest page and that page's job, and whether the job too is under lock."""
@@ -349,7 +349,7 @@ class Chains(Hooks):
         # that, may wait for the chain.
         return chain, page, lock_jobs(tx, [page.job], lock=False).get(page.job), False
 
-    def _cancel(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:
+    def cancel_all(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:
         """Give them no further page. A page that runs goes on to its end, and is counted."""
         engine = self._engine
         answers: list[str] = []
@@ -368,7 +368,7 @@ class Chains(Hooks):
                 answers.append("cancelling")
         return answers
 
-    def _resume(self, tx: Tx, wanted: list[tuple[int, bool]]) -> Sequence[None]:
+    def resume_all(self, tx: Tx, wanted: list[tuple[int, bool]]) -> Sequence[None]:
         """Go on after the last completed page; with a flag, only if a page has failed."""
         for identifier, only_failed in wanted:
             chain, page, job, _ = self._held(tx, identifier)

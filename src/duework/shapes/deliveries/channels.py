@@ -20,16 +20,16 @@ from duework.codec import ArgumentCodec
 from duework.db.database import Tx
 from duework.db.queries import load
 from duework.durations import Duration, milliseconds
-from duework.errors import LeaseLost, NotFound, UsageError
+from duework.errors import NotFound, UsageError
 from duework.kernel.error_text import describe, said, storable
 from duework.kernel.job import NewJob
-from duework.kernel.moves import still_held, wake
+from duework.kernel.moves import wake
 from duework.kernel.outcomes import LOST, FailedPart, Outcome, Retry, Snooze, Throttled
-from duework.kernel.run import Run, buffer_of, leaving_of
-from duework.kernel.surroundings.leaving import Leaving
+from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import leads_with
 from duework.shapes.deliveries.send import Send, SendWrites, written
-from duework.shapes.shape import doing, waited_for
+from duework.shapes.sends import Refusal, Sends, Wanted
+from duework.shapes.shape import doing
 
 if TYPE_CHECKING:
     from duework.kernel.engine import Engine
@@ -181,103 +181,105 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class SendStart:
-    """A send that wants to begin, under the fence of its job."""
+class Outgoing:
+    """What a channel is to send, by the job of the channel."""
 
     place: Place
-    fence: int
-    resend: bool
-    leaving: Leaving
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class SendAnswer:
-    """What became of that: the key and number of the send, or why it may not begin."""
+class Started:
+    """A send whose start is committed: its key, its number, and rows that its sender writes."""
 
-    key: str = ""
-    number: int = 0
-    refused: Literal["", "lost", "settled", "unsure"] = ""
+    key: str
+    number: int
+    writes: SendWrites = field(default_factory=SendWrites)
 
 
-class Senders:
+class Senders(Sends[Outgoing, Started]):
     """The sending side of one declared delivery."""
 
     def __init__(self, channels: Mapping[str, Channel], engine: Callable[[], Engine]) -> None:
+        super().__init__(engine)
         self.channels = dict(channels)
         # What a test has put in the place of a channel's function.
         self.stand_ins: dict[str, Callable[..., Any]] = {}
         # How the arguments of the delivery are stored.
         self.codec: ArgumentCodec | None = None
-        self._engine = engine
-
-    def start(self, tx: Tx, starts: list[SendStart]) -> Sequence[SendAnswer]:
-        """Commit the start of each send that may begin."""
-        fences = still_held(tx, [start.place.child for start in starts])
-        now, answers = self._engine().clock.now(), []
-        for start in starts:
-            place = start.place
-            where = {"job": place.job, "channel": place.channel}
-            row = tx.query(DELIVERIES.begun, where)
-            state, child, key, send_started, sends = row[0] if row else (None, None, "", None, 0)
-            if fences.get(place.child) != start.fence:
-                answers.append(SendAnswer(refused="lost"))
-            elif child != place.child or state not in {"sending", "failed"}:
-                answers.append(SendAnswer(refused="settled"))
-            elif state == "sending" and send_started is not None and not start.resend:
-                answers.append(SendAnswer(refused="unsure"))
-            else:
-                tx.query(DELIVERIES.start_send, {**where, "now": now})
-                if state == "failed" or send_started is None:
-                    # Before the commit: whoever finds this start can read that nothing has left.
-                    start.leaving.stays()
-                answers.append(SendAnswer(key, sends + 1))
-        return answers
 
     async def asend(self, run: Run, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Send by an `async def`; the timeout cancels it."""
-        start = self._wanted(run, name)
-        [answer] = await self._engine().writer.acall(self.start, [start], patience=None)
-        if answer.refused:
-            return _refused(run, start.place, answer.refused)
-        begun = Begun(run, start.place)
-        try:
-            with start.leaving.sending():
-                gave = self._call(name, self._to(begun, answer), args, kwargs)
-                gave = await gave if inspect.isawaitable(gave) else gave
-            return begun.ended(gave)
-        except Exception as error:  # noqa: BLE001 - whatever a sender raises is its outcome
-            return begun.raised(error, self._lost(start, error))
+        return await self.asend_now(run, self._outgoing(run, name, args, kwargs))
 
     def send(self, run: Run, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The same by a `def`, in a thread."""
-        start = self._wanted(run, name)
-        [answer] = self._engine().writer.call(self.start, [start], patience=None)
-        if answer.refused:
-            return _refused(run, start.place, answer.refused)
-        begun = Begun(run, start.place)
-        try:
-            with start.leaving.sending():
-                gave = waited_for(self._call(name, self._to(begun, answer), args, kwargs))
-            return begun.ended(gave)
-        except Exception as error:  # noqa: BLE001 - whatever a sender raises is its outcome
-            return begun.raised(error, self._lost(start, error))
+        return self.send_now(run, self._outgoing(run, name, args, kwargs))
 
-    def _lost(self, start: SendStart, error: Exception) -> tuple[type[BaseException], ...]:
-        """The errors after which it may have arrived; where nothing has left, nothing can be lost."""
-        return () if start.leaving.harmless(error) else self.channels[start.place.channel].lost
+    def _outgoing(
+        self, run: Run, name: str, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> Outgoing:
+        return Outgoing(Place(delivery_of(run.job.owner), name, run.job.id), args, kwargs)
 
-    def _call(self, name: str, to: Send, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def mark(self, tx: Tx, wanted: Wanted[Outgoing], now: int) -> Started | Refusal:
+        place = wanted.what.place
+        where = {"job": place.job, "channel": place.channel}
+        rows = tx.query(DELIVERIES.begun, where)
+        state, child, key, send_started, sends = rows[0] if rows else (None, None, "", None, 0)
+        if child != wanted.job or state not in {"sending", "failed"}:
+            return "settled"
+        repeated = state == "sending" and send_started is not None
+        if repeated and not self.channels[place.channel].resends:
+            return "unsure"
+        tx.query(DELIVERIES.start_send, {**where, "now": now})
+        if not repeated:
+            wanted.leaving.stays()
+        return Started(key, sends + 1)
+
+    def prepare(self, run: Run, what: Outgoing, go: Started) -> Callable[[], Any]:
         """The channel's function, or what a test has put in its place: both are called alike."""
+        name = what.place.channel
         channel = self.channels[name]
         function = self.stand_ins.get(name) or channel.current()
+        arguments = partial(self._arguments, what.place.job)
+        to = Send(run, go.key, go.number, arguments, go.writes)
         first = (to,) if channel.takes_send else ()
         more = {"key": to.key} if channel.takes_key else {}
-        return function(*first, *args, **kwargs, **more)
+        return lambda: function(*first, *what.args, **what.kwargs, **more)
 
-    def _to(self, begun: Begun, answer: SendAnswer) -> Send:
-        delivery = begun.place.job
-        arguments = partial(self._arguments, delivery)
-        return Send(begun.run, answer.key, answer.number, arguments, begun.writes)
+    def answered(self, run: Run, what: Outgoing, go: Started, answer: Any) -> Any:
+        """It was sent, whatever it returned; unless that is an outcome, which may as well be raised."""
+        if isinstance(answer, Outcome):
+            return self.raised(run, what, go, answer, harmless=False)
+        return _noted(run, what.place, go, "sent", None)
+
+    def raised(
+        self, run: Run, what: Outgoing, go: Started, error: Exception, *, harmless: bool
+    ) -> Outcome:
+        """A failure that is known to be one is recorded; a lost reply leaves the start as it is."""
+        place = what.place
+        if isinstance(error, self.channels[place.channel].lost) and not harmless:
+            raise error
+        if isinstance(error, (Snooze, Throttled)):
+            row = {"job": place.job, "channel": place.channel, "child": place.child}
+            buffer_of(run).add(doing(DELIVERIES.forget_start, row))
+            return error
+        said_so = isinstance(error, Outcome)
+        text = said(error) if said_so else describe(error)
+        if said_so and not isinstance(error, Retry):
+            _noted(run, place, go, "failed", text, given_up=True)
+        else:
+            now = run.now
+            buffer_of(run).add(lambda tx: place.note(tx, "failed", text, now))
+        failed = FailedPart(text.partition("\n")[0])
+        # For the log and for hooks, which show where it was raised.
+        failed.__cause__ = error.__cause__ if said_so else error
+        return failed
+
+    def unsure(self, run: Run, what: Outgoing) -> None:
+        text, now = "nobody can tell whether it was sent: its worker was lost", run.now
+        buffer_of(run).add(lambda tx: what.place.note(tx, "unsure", text, now))
 
     def _arguments(self, delivery: int) -> dict[str, Any]:
         assert self.codec is not None, "declared"
@@ -285,11 +287,6 @@ class Senders:
             for (payload,) in tx.query(DELIVERIES.payload_of, {"job": delivery}):
                 return self.codec.named(payload)
         raise NotFound(f"delivery {delivery} is gone: purged while its channels were sent")
-
-    def _wanted(self, run: Run, name: str) -> SendStart:
-        place = Place(delivery_of(run.job.owner), name, run.job.id)
-        leaving = leaving_of(run)
-        return SendStart(place, run.job.fence, self.channels[name].resends, leaving)
 
     def settled(self, tx: Tx, name: str, job: LockedJob, ending: Ending) -> None:
         """A job that sends has ended: if it left no outcome, judge by its start; wake the delivery."""
@@ -341,56 +338,14 @@ def delivery_of(owner: str | None) -> int:
     return int((owner or "").partition(":")[2])
 
 
-def _refused(run: Run, place: Place, why: str) -> None:
-    """This attempt sends nothing."""
-    if why == "lost":
-        raise LeaseLost
-    if why == "unsure":
-        text, now = "nobody can tell whether it was sent: its worker was lost", run.now
-        buffer_of(run).add(lambda tx: place.note(tx, "unsure", text, now))
+def _noted(
+    run: Run, place: Place, go: Started, state: str, error: str | None, *, given_up: bool = False
+) -> None:
+    """Let the outcome and the sender's own writes be written with the settle of the job that sends."""
+    now, writes = run.now, go.writes.close()
 
+    def note(tx: Tx) -> None:
+        text = written(tx, writes, error) if writes else error
+        place.note(tx, state, text, now, given_up=given_up)
 
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """A send whose start is committed: how it ends is written with the settle of the job that sends."""
-
-    run: Run
-    place: Place
-    writes: SendWrites = field(default_factory=SendWrites)
-
-    def ended(self, gave: Any) -> None:
-        """It was sent, whatever it returned; unless that is an outcome, which may as well be raised."""
-        if isinstance(gave, Outcome):
-            raise gave
-        self._note("sent", None)
-
-    def raised(self, error: Exception, lost: tuple[type[BaseException], ...]) -> Outcome:
-        """A failure that is known to be one is recorded; a lost reply leaves the start as it is."""
-        place = self.place
-        if isinstance(error, lost):
-            raise error
-        if isinstance(error, (Snooze, Throttled)):
-            row = {"job": place.job, "channel": place.channel, "child": place.child}
-            buffer_of(self.run).add(doing(DELIVERIES.forget_start, row))
-            return error
-        said_so = isinstance(error, Outcome)
-        text = said(error) if said_so else describe(error)
-        if said_so and not isinstance(error, Retry):
-            self._note("failed", text, given_up=True)
-        else:
-            now = self.run.now
-            buffer_of(self.run).add(lambda tx: place.note(tx, "failed", text, now))
-        failed = FailedPart(text.partition("\n")[0])
-        # For the log and for hooks, which show where it was raised.
-        failed.__cause__ = error.__cause__ if said_so else error
-        return failed
-
-    def _note(self, state: str, error: str | None, *, given_up: bool = False) -> None:
-        """With what the sender itself wants to be written."""
-        now, writes = self.run.now, self.writes.close()
-
-        def note(tx: Tx) -> None:
-            text = written(tx, writes, error) if writes else error
-            self.place.note(tx, state, text, now, given_up=given_up)
-
-        buffer_of(self.run).add(note)
+    buffer_of(run).add(note)

@@ -25,6 +25,17 @@ where state = 'unsure' and job < :before
 order by job desc
 limit :wanted
 
+-- name: recent
+-- The newest channels with what is known of their deliveries; a delivery may be cut at the end.
+select d.job, d.channel, d.state, d.error, d.settled, d.sends, j.task, j.key, j.state
+from (select job, channel, state, error, settled, sends
+      from duework_delivery
+      where job < :before
+      order by job desc, channel
+      limit :wanted) d
+left join duework_job j on j.id = d.job
+order by d.job desc, d.channel
+
 -- name: decide
 -- What failed may be sent again, by a retry of the delivery by hand.
 update duework_delivery

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from duework.handles import Job
     from duework.kernel.engine import Engine
     from duework.kernel.job import Ending, LockedJob
-    from duework.kernel.transaction import Transaction
     from duework.typed.options import EnqueueOptions
     from duework.wiring import Wiring
 

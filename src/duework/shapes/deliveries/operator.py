@@ -12,11 +12,12 @@ from typing import Any, Literal
 
 from duework.averbs import Verbs, averb
 from duework.db.database import Tx
-from duework.errors import Conflict, NotFound
+from duework.errors import NotFound
 from duework.kernel.error_text import storable
 from duework.kernel.job import LaneName, NewJob
 from duework.kernel.settle import lock_jobs
 from duework.shapes.deliveries.channels import DELIVERIES, KIND, Sending, sending
+from duework.shapes.sends import must_be_unsure
 
 _MOST = 1000
 
@@ -69,10 +70,10 @@ class DeliveryOperator(Verbs):
     agive_up = averb(give_up)
 
     def _decide(self, decision: Decision) -> list[Sending]:
-        self.engine.writer.call(self._verb, [decision])
+        self.engine.writer.call(self.decide_all, [decision])
         return self.channels(decision.job)
 
-    def _verb(self, tx: Tx, decisions: list[Decision]) -> Sequence[None]:
+    def decide_all(self, tx: Tx, decisions: list[Decision]) -> Sequence[None]:
         for each in decisions:
             # The delivery first: that is the order in which a channel that settles locks the two.
             row = lock_jobs(tx, [each.job]).get(each.job)
@@ -82,11 +83,7 @@ class DeliveryOperator(Verbs):
             if each.channel not in found:
                 known = ", ".join(found) or "none"
                 raise NotFound(f"job {each.job} has no channel {each.channel!r}; it has: {known}")
-            if (state := found[each.channel].state) != "unsure":
-                raise Conflict(
-                    f"channel {each.channel} of job {each.job} is {state}: only what is unsure has"
-                    " to be decided"
-                )
+            must_be_unsure(f"channel {each.channel} of job {each.job}", found[each.channel].state)
             if each.state == "sending":
                 self._send(tx, row, found[each.channel])
             else:

@@ -244,16 +244,17 @@ class Objects(Verbs):
 
     # --- calls
 
-    async def run_async(self, call: Call[Any]) -> Any:
-        """Run a call of an async method, under a lease."""
-        kind, key, holder = call._kind, call._key, self.engine.ids.draw()  # noqa: SLF001 - ours
-        method = kind.methods[call._name]  # noqa: SLF001 - ours
+    async def run_async(
+        self, kind: Kind, key: str, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run an async method, under a lease."""
+        method, holder = kind.methods[name], self.engine.ids.draw()
         if (kind.name, key) in _inside.get():
             raise UsageError(
                 f"an async method of {kind.name} {key} is running this: call it by self, directly"
             )
         async with self.leases.held(store.ObjectClaim(kind.name, key, holder), wait=True):
-            return await self._inside(kind, key, method, call._args, call._kwargs, holder)  # noqa: SLF001 - ours
+            return await self._inside(kind, key, method, args, kwargs, holder)
 
     async def _inside(
         self,

@@ -54,7 +54,7 @@ class Call(Generic[R]):
     def __await__(self) -> Generator[Any, Any, R]:
         self._start()
         if self._name in self._kind.asynchronous:
-            found: R = yield from self._objects.run_async(self).__await__()
+            found: R = yield from self._run_async().__await__()
             return found
         host = self._objects.host
         value: R = yield from host.start(self._kind, self._key, self._pending()).__await__()
@@ -70,9 +70,13 @@ class Call(Generic[R]):
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            found: R = asyncio.run(self._objects.run_async(self))
+            found: R = asyncio.run(self._run_async())
             return found
         raise UsageError(f"{self._name} is async and this is an event loop: await it")
+
+    def _run_async(self) -> Coroutine[Any, Any, R]:
+        call = (self._kind, self._key, self._name, self._args, self._kwargs)
+        return self._objects.run_async(*call)
 
     def _start(self) -> None:
         if self._started:

@@ -23,6 +23,7 @@ from duework.kernel.error_text import storable
 from duework.kernel.facts import MessageMoved
 from duework.kernel.job import KEEP, LaneName, NewJob
 from duework.kernel.moves import still_held
+from duework.shapes.sends import must_be_unsure
 from duework.shapes.shape import CHUNK, in_chunks
 
 if TYPE_CHECKING:
@@ -163,18 +164,18 @@ class OutboxOperator:
 
     def retry(self, identifier: int) -> OutboxMessage:
         """Queue a message again that failed, is unsure or was cancelled; `Conflict` for others."""
-        self._engine().writer.call(self._queue_again, [int(identifier)])
+        self._engine().writer.call(self.queue_again, [int(identifier)])
         return self.get_message(identifier)
 
     def retry_failed(self, name: str) -> Iterator[int]:
         """Queue all failed messages again; yields how many, in chunks."""
         while found := self.messages(name, state="failed", limit=CHUNK):
-            self._engine().writer.call(self._queue_again, [each.id for each in found])
+            self._engine().writer.call(self.queue_again, [each.id for each in found])
             yield len(found)
 
     def cancel(self, identifier: int, why: str = "cancelled by hand") -> str:
         """End a queued message; its state. `Conflict` if it is too late for that."""
-        return self._engine().writer.call(self._cancel, [(int(identifier), why)])[0]
+        return self._engine().writer.call(self.cancel_all, [(int(identifier), why)])[0]
 
     def call_sent(self, identifier: int) -> OutboxMessage:
         """Somebody has looked, and an unsure message has arrived; `Conflict` for others."""
@@ -185,7 +186,7 @@ class OutboxOperator:
         return self._decide(identifier, "failed", storable(why))
 
     def _decide(self, identifier: int, state: MessageState, why: str | None) -> OutboxMessage:
-        self._engine().writer.call(self._decided, [(int(identifier), state, why)])
+        self._engine().writer.call(self.decide, [(int(identifier), state, why)])
         return self.get_message(identifier)
 
     anames = averb(names)
@@ -239,7 +240,7 @@ class OutboxOperator:
                 return known, True
         return identifier, False
 
-    def _queue_again(self, tx: Tx, wanted: list[int]) -> Sequence[None]:
+    def queue_again(self, tx: Tx, wanted: list[int]) -> Sequence[None]:
         engine, now = self._engine(), self._engine().clock.now()
         for row in locked(tx, wanted):
             if row.state not in {"failed", "unsure", "cancelled"}:
@@ -251,16 +252,11 @@ class OutboxOperator:
             told(tx, engine, row.outbox, row.id, "queued")
         return [None for _ in wanted]
 
-    def _decided(
-        self, tx: Tx, wanted: list[tuple[int, MessageState, str | None]]
-    ) -> Sequence[None]:
+    def decide(self, tx: Tx, wanted: list[tuple[int, MessageState, str | None]]) -> Sequence[None]:
         engine, now = self._engine(), self._engine().clock.now()
         for identifier, state, why in wanted:
             [row] = locked(tx, [identifier])
-            if row.state != "unsure":
-                raise Conflict(
-                    f"message {identifier} is {row.state}: only what is unsure has to be decided"
-                )
+            must_be_unsure(f"message {identifier}", row.state)
             values = {"id": identifier, "state": state, "error": why, "now": now}
             tx.query(
                 OUTBOXES.decide, {**values, "due": FOREVER if state == "failed" else now + KEEP}
@@ -268,7 +264,7 @@ class OutboxOperator:
             told(tx, engine, row.outbox, identifier, state, why)
         return [None for _ in wanted]
 
-    def _cancel(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:
+    def cancel_all(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:
         engine, answers = self._engine(), []
         for identifier, why in wanted:
             # Its job first: that is the order in which a settle locks the two.

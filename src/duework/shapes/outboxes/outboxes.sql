@@ -56,6 +56,30 @@ select count(*) from (
     select 1 from duework_outbox where outbox = :outbox and state = :state
     order by id limit :bound) counted
 
+-- name: counts_of_all
+-- Every outbox with its messages by state, each counted up to a bound.
+with recursive n (outbox) as (
+    select min(outbox) from duework_outbox
+    union all
+    select (select min(o.outbox) from duework_outbox o where o.outbox > n.outbox)
+    from n where n.outbox is not null
+)
+select n.outbox,
+       (select count(*) from (select 1 from duework_outbox o where o.outbox = n.outbox
+            and o.state = 'queued' order by o.id limit :bound) a),
+       (select count(*) from (select 1 from duework_outbox o where o.outbox = n.outbox
+            and o.state = 'sending' order by o.id limit :bound) b),
+       (select count(*) from (select 1 from duework_outbox o where o.outbox = n.outbox
+            and o.state = 'sent' order by o.id limit :bound) c),
+       (select count(*) from (select 1 from duework_outbox o where o.outbox = n.outbox
+            and o.state = 'failed' order by o.id limit :bound) d),
+       (select count(*) from (select 1 from duework_outbox o where o.outbox = n.outbox
+            and o.state = 'unsure' order by o.id limit :bound) e),
+       (select count(*) from (select 1 from duework_outbox o where o.outbox = n.outbox
+            and o.state = 'cancelled' order by o.id limit :bound) f)
+from n
+where n.outbox is not null
+
 -- name: start_submit
 update duework_outbox
 set submits = submits + 1, unsure_since = coalesce(unsure_since, :now)

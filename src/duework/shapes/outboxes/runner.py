@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from duework.codec import ArgumentCodec
 from duework.db.database import Tx
 from duework.durations import Duration, human, milliseconds
-from duework.errors import InvalidArguments, LeaseLost, UsageError
+from duework.errors import InvalidArguments, UsageError
 from duework.kernel.error_text import describe, said, storable
-from duework.kernel.moves import delay_lanes, still_held
+from duework.kernel.moves import delay_lanes
 from duework.kernel.outcomes import Cancel, Fail, Misfit, Outcome, Retry, Snooze, Throttled
-from duework.kernel.run import Run, buffer_of, leaving_of
-from duework.kernel.surroundings.leaving import Leaving
+from duework.kernel.run import Run, buffer_of
 from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
 from duework.shapes.outboxes.messages import (
     HOUR,
@@ -30,6 +29,7 @@ from duework.shapes.outboxes.messages import (
     told,
     unseen,
 )
+from duework.shapes.sends import Refusal, Sends, Wanted
 from duework.shapes.shape import doing, waited_for
 
 if TYPE_CHECKING:
@@ -42,47 +42,31 @@ SLOWEST_POLL_MS = HOUR // 6
 
 
 @dataclass(frozen=True, slots=True)
-class SubmitStart:
-    """A submit that wants to begin, under the fence of its job."""
-
-    message: int
-    job: int
-    fence: int
-    leaving: Leaving
-
-
-@dataclass(frozen=True, slots=True)
 class Go:
     """It may: its start is committed. `sure`: no submit before it has an unknown outcome."""
 
     row: OutboxMessage
     sure: bool
-    leaving: Leaving
 
 
-def _wanted(run: Run, message: int) -> SubmitStart:
-    return SubmitStart(message, run.job.id, run.job.fence, leaving_of(run))
-
-
-class OutboxRunner:
+class OutboxRunner(Sends[int, Go]):
     """The sending side of one declared outbox."""
 
     def __init__(
         self, outbox: Outbox[Any], codec: ArgumentCodec, engine: Callable[[], Engine]
     ) -> None:
+        super().__init__(engine)
         self.name = ""
         self._outbox = outbox
         # What a test has put in its place: it is called, by the rules of the one that was declared.
         self.stand_in: Any = None
         self._codec = codec
-        self._engine = engine
         memory = outbox.remembers_keys
         self._memory_ms = None if memory is None else milliseconds(memory)
         self._timeout_ms = milliseconds(outbox.timeout)
         self._every_ms = milliseconds(outbox.poll_every)
         self._limit_ms = milliseconds(outbox.running_limit)
         self._keep_ms = None if outbox.keep is None else milliseconds(outbox.keep)
-        # One object, so that the writer can tell requests of the same verb.
 
     @property
     def _other_side(self) -> Any:
@@ -96,58 +80,30 @@ class OutboxRunner:
         if inspect.iscoroutinefunction(self._outbox.submit):
 
             async def asubmit(run: Run, message: int) -> Any:
-                start = _wanted(run, message)
-                [go] = await self._engine().writer.acall(self.start, [start], patience=None)
-                if isinstance(go, str):
-                    return self._refused(run, message, go)
-                try:
-                    body = self._body(go.row)
-                    with go.leaving.sending():
-                        answer = self._other_side.submit(body, go.row.sent_key)
-                        if inspect.isawaitable(answer):
-                            answer = await answer
-                except Exception as error:  # noqa: BLE001 - whatever it raises is the outcome
-                    return self._not_submitted(run, go, error)
-                return self._submitted(run, go.row, answer)
+                return await self.asend_now(run, message)
 
             return asubmit
 
         def submit(run: Run, message: int) -> Any:
-            start = _wanted(run, message)
-            [go] = self._engine().writer.call(self.start, [start], patience=None)
-            if isinstance(go, str):
-                return self._refused(run, message, go)
-            try:
-                body = self._body(go.row)
-                with go.leaving.sending():
-                    answer = waited_for(self._other_side.submit(body, go.row.sent_key))
-            except Exception as error:  # noqa: BLE001 - whatever it raises is the outcome
-                return self._not_submitted(run, go, error)
-            return self._submitted(run, go.row, answer)
+            return self.send_now(run, message)
 
         return submit
 
-    def start(self, tx: Tx, starts: list[SubmitStart]) -> Sequence[Go | str]:
-        """Commit the start of each submit that may begin, or say why it may not."""
-        fences = still_held(tx, [start.job for start in starts])
-        rows = {row.id: row for row in seen(tx, [start.message for start in starts])}
-        now, answers = self._engine().clock.now(), list[Go | str]()
-        for start in starts:
-            row = rows.get(start.message)
-            if fences.get(start.job) != start.fence:
-                answers.append("lost")
-            elif row is None or row.job != start.job or row.state != "queued":
-                answers.append("settled")
-            elif row.unsure_since is not None and not self._remembered(row.unsure_since, now):
-                answers.append("unsure")
-            else:
-                tx.query(OUTBOXES.start_submit, {"id": row.id, "now": now})
-                sure = row.unsure_since is None
-                if sure:
-                    # Before the commit: whoever finds this start can read that nothing has left.
-                    start.leaving.stays()
-                answers.append(Go(row, sure, start.leaving))
-        return answers
+    def mark(self, tx: Tx, wanted: Wanted[int], now: int) -> Go | Refusal:
+        rows = seen(tx, [wanted.what])
+        if not rows or rows[0].job != wanted.job or rows[0].state != "queued":
+            return "settled"
+        since = rows[0].unsure_since
+        if since is not None and not self._remembered(since, now):
+            return "unsure"
+        tx.query(OUTBOXES.start_submit, {"id": wanted.what, "now": now})
+        if since is None:
+            wanted.leaving.stays()
+        return Go(rows[0], sure=since is None)
+
+    def prepare(self, _run: Run, _what: int, go: Go) -> Callable[[], Any]:
+        body = self._body(go.row)
+        return lambda: self._other_side.submit(body, go.row.sent_key)
 
     def _remembered(self, since: int, now: int) -> bool:
         """Whether the other side will know the key until a submit that begins now is over."""
@@ -160,14 +116,11 @@ class OutboxRunner:
             # Stored by code of another version, perhaps: nothing was sent, and that one may take it.
             raise Misfit(f"it does not fit this worker's version of the outbox: {error}") from None
 
-    def _refused(self, run: Run, message: int, why: str) -> None:
-        """This attempt submits nothing."""
-        if why == "lost":
-            raise LeaseLost
-        if why == "unsure":
-            self._ends(run, message, "unsure", "nobody can tell whether it was taken")
+    def unsure(self, run: Run, what: int) -> None:
+        self._ends(run, what, "unsure", "nobody can tell whether it was taken")
 
-    def _submitted(self, run: Run, row: OutboxMessage, answer: Any) -> None:
+    def answered(self, run: Run, _what: int, go: Go, answer: Any) -> None:
+        row = go.row
         match answer:
             case Accepted(handle=str() as handle) if handle:
                 self._accepted(run, row, handle, answer.after)
@@ -194,11 +147,9 @@ class OutboxRunner:
 
         buffer_of(run).add(accept)
 
-    def _not_submitted(self, run: Run, go: Go, error: Exception) -> Any:
-        """What an error says: it was not taken, it never will be, or nobody can tell."""
+    def raised(self, run: Run, _what: int, go: Go, error: Exception, *, harmless: bool) -> Any:
         outbox, row = self._outbox, go.row
-        # Where nothing has left, nothing can be lost.
-        if isinstance(error, outbox.lost) and not go.leaving.harmless(error):
+        if isinstance(error, outbox.lost) and not harmless:
             if self._memory_ms is not None:
                 raise error
             self._ends(

@@ -69,13 +69,15 @@ class PaceStatus:
 class Paces(Verbs):
     """What an App knows of its paces."""
 
-    def search(self, prefix: str = "", *, limit: int = 1000) -> list[PaceStatus]:
-        """Every pace that has admitted something or is declared here, by name.
+    def search(self, prefix: str = "", *, after: str = "", limit: int = 1000) -> list[PaceStatus]:
+        """Every pace that has admitted something or is declared here, by name; go on with `after=`.
 
         A rate `per` value has a row for each value that was busy lately, as `name[value]`.
         """
         now = self.now()
-        values = {"prefix": prefix, "after": prefix, "now": now, "wanted": limit}
+        # The one to go on behind may be among them.
+        first, wanted = max(prefix, after), limit + bool(after)
+        values = {"prefix": prefix, "after": first, "now": now, "wanted": wanted}
         with self.engine.database.reading() as tx:
             rows = tx.query(PACES.paces, values)
         found = {row[0]: self._pace_status(row, now) for row in rows}
@@ -83,7 +85,7 @@ class Paces(Verbs):
             if name not in found and name.startswith(prefix) and not (pace.per or pace.by_lane):
                 row = (name, pace.kind, "{}", 0, 0, 0, 0, None)
                 found[name] = self._pace_status(row, now)
-        return [found[name] for name in sorted(found)][:limit]
+        return [found[name] for name in sorted(found) if not after or name > after][:limit]
 
     def get(self, name: str) -> PaceStatus:
         """One of them; `NotFound` if there is none of that name."""
@@ -106,7 +108,7 @@ class Paces(Verbs):
         wanted = (name, known.kind if known is not None else None, how)
         self.engine.writer.call(self.engine.change_pace, [wanted])
 
-    def _known(self, name: str) -> Pace | None:
+    def find(self, name: str) -> Pace | None:
         """The pace behind a row, also behind that of one lane."""
         paces = self.registry.paces
         common = paces.get(name.partition("[")[0])
@@ -114,7 +116,7 @@ class Paces(Verbs):
 
     def _pace_status(self, row: tuple[Any, ...], now: int) -> PaceStatus:
         name, kind, text, used, limit, blocked, _, waits = row
-        known = self._known(name)
+        known = self.find(name)
         state = admission.stored(text)
         details: dict[str, Any] = {}
         if known is not None:

@@ -53,9 +53,9 @@ class Scheduling(Verbs):
 
     def get(self, key: str) -> Schedule:
         """One schedule; `NotFound` if there is none."""
-        return self._seen(self._row(key))
+        return self._seen(self.find_row(key))
 
-    def _row(self, key: str) -> Row:
+    def find_row(self, key: str) -> Row:
         with self.engine.database.reading() as tx:
             row = ScheduleVerbs(self.engine).find(tx, [key]).get(key)
         if row is None or row.state == "deleted":
@@ -103,5 +103,5 @@ class Scheduling(Verbs):
                 row.payload = self.registry.find(row.task).arguments.encode(tuple(args), {})
             edit_row(row, plan, options, self.engine.clock.now())
 
-        change(self._row(key))
+        change(self.find_row(key))
         return change

@@ -62,6 +62,22 @@ set slot = :slot, due = :due, job = :job, last_slot = :last_slot, last_at = :las
     skips = :skips, state = :state, error = :error, counted = :counted
 where key = :key
 
+-- name: fired_lately
+-- Jobs that schedules have made, among the newest so many jobs; a key says which and for which slot.
+select n.id, n.task, n.key, n.state, n.worker
+from (select id, task, key, state, worker
+      from duework_job
+      where id < :before
+      order by id desc
+      limit :walk) n
+where substr(n.key, 1, length(:prefix)) = :prefix
+order by n.id desc
+
+-- name: oldest_of
+-- The oldest of the newest so many jobs: nothing older was looked at.
+select min(j.id) from (
+    select id from duework_job where id < :before order by id desc limit :walk) j
+
 -- name: remove
 delete from duework_schedule where key = :key
 

@@ -22,7 +22,7 @@ from duework.face import PartPage
 from duework.part import Part
 from duework.web.live.view import LEAST_SECONDS, LivePage, Rendered
 from duework.web.parts.pages import regions_of, render_page, visitor_of
-from duework.web.regions import cut
+from duework.web.regions import Regions, cut
 from duework.web.tokens import Who
 from duework.web.visits import PERSON, Visit
 
@@ -31,48 +31,6 @@ _ANY_SESSION = secrets.token_hex(32)
 MARKER = Who("", "read", _ANY_SESSION).form_key
 # The jobs of an open list.
 ROWS, MOST_ROWS = "rows", 100
-JOBS = frozenset({"jobs", "paces"})
-
-
-@dataclass(frozen=True, slots=True)
-class Regions:
-    """Least seconds between two sendings by id, or by how an id begins; None goes along with others."""
-
-    topics: frozenset[str]
-    seconds: Mapping[str, float | None]
-
-    def name(self, identifier: str) -> str | None:
-        if identifier in self.seconds:
-            return identifier
-        start = identifier.partition("-")[0] + "-"
-        return start if start in self.seconds else None
-
-    def interval(self, identifier: str) -> float | None:
-        return self.seconds[self.name(identifier) or identifier]
-
-    @property
-    def least(self) -> float:
-        return min(each for each in self.seconds.values() if each is not None)
-
-
-# What stands on every page.
-SHELL: dict[str, float | None] = {"nav-needs": 2.0, "zone": None}
-# By the address of the page.
-OWN = {
-    "/": Regions(
-        JOBS,
-        {
-            "verdict": 1.0,
-            "attention": 1.0,
-            "dueline": 2.0,
-            "tiles": 0.5,
-            "queues": 1.0,
-            **SHELL,
-        },
-    ),
-    "/jobs": Regions(JOBS, {"counts": 2.0, "job-": 0.5, "newer": 1.0, **SHELL}),
-    "/jobs/{id:int}": Regions(JOBS, {"head": 1.0, "why": 1.0, "detail": 1.0, **SHELL}),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +74,13 @@ def find(routes: Iterable[Route], query: bytes) -> PageAddress | None:
 
 def _is_live(route: Route) -> bool:
     page = getattr(route, "page", None)
-    return bool(page[1].live) if isinstance(page, tuple) else route.path in OWN
+    return bool(page[1].live) if isinstance(page, tuple) else _regions(route) is not None
+
+
+def _regions(route: Route) -> Regions | None:
+    """Those of a page of our own; set by the door."""
+    found: Regions | None = getattr(route, "regions", None)
+    return found
 
 
 def live_page(address: PageAddress, visit: Visit) -> LivePage:
@@ -160,7 +124,8 @@ def again(address: PageAddress, visit: Visit, name: str = "") -> Visit:
 def _own(
     page: Callable[[Visit], Response], key: Any, address: PageAddress, visit: Visit
 ) -> LivePage:
-    regions = OWN[address.route.path]
+    regions = _regions(address.route)
+    assert regions is not None, "found by `find`"
     rows = _rows(address)
 
     def render() -> Rendered:

@@ -152,5 +152,7 @@ def _ask(visit: Visit, part: Part, action: PartAction, question: str) -> Respons
         back=back(visit, part).removeprefix(visit.base),
         crumb=(f"/{part.name}/", part.name),
         keep="Leave it",
+        typed="",
+        wrong="",
         button=_sentence(action.endpoint.name.replace("_", " ")),
     )

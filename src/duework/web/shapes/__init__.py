@@ -1,1 +1,1 @@
-"""Pages of the engine's own shapes: a file for each, found by the shape's name."""
+"""Pages of the engine's own shapes: a file for each with a list `PAGES`, found by its name."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from duework.db.database import Tx
 from duework.kernel.engine import Engine
-from duework.kernel.enqueue import enqueue_claimed
 from duework.kernel.job import JobId, LaneName, NewJob
+from duework.worker.handoff.claims import enqueue_claimed
 from duework.worker.handoff.offer import PAYLOAD_LIMIT, SUFFIX, ForeignOffer, Offer, Terms
 from duework.worker.wake.doorbell import Doorbell
 

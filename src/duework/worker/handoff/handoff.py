@@ -14,10 +14,11 @@ from contextvars import copy_context
 from duework.db.database import Tx
 from duework.db.writer.requests import AttachedRequest, Request
 from duework.errors import Error
-from duework.kernel.claim import Claim, ClaimRequest, claimed_for
+from duework.kernel.claim import Claim, ClaimRequest
 from duework.kernel.engine import Engine
 from duework.kernel.job import Claimed, Lease
 from duework.worker.handoff.board import OfferBoard
+from duework.worker.handoff.claims import Grabs, claimed_for
 from duework.worker.handoff.offer import Offer
 from duework.worker.resting import Resting
 from duework.worker.rounds import Rounds
@@ -43,6 +44,7 @@ class Handoff(Resting):
     ) -> None:
         self._engine = engine
         self._rounds = rounds
+        self._grabs = Grabs(engine, rounds)
         # What the worker holds.
         self._leases = leases
         # Called in the loop when an enqueue has claimed, whether or not that took anything.
@@ -78,7 +80,7 @@ class Handoff(Resting):
         # Not in the context of the thread that answers: what starts then keeps it.
         context = copy_context()
         self._attached = AttachedRequest(
-            self._rounds.grab,
+            self._grabs.grab,
             [want],
             loop=loop,
             beside=self._goes_along,

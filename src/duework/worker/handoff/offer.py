@@ -151,7 +151,7 @@ class Offer:
 
 
 def _offered(want: ClaimRequest) -> Terms:
-    tasks, queues = want.paces
+    tasks, queues = want.admission.tasks, want.admission.queues
     free = (task for task, pool in want.pools.items() if want.free.get(pool, 0) > 0)
     return Terms(
         want.worker,

@@ -41,12 +41,13 @@ class Wakeups:
         ring: Callable[[], None],
         on_death: Callable[[int], None],
         on_gone: Callable[[Gone], None],
+        on_handed: Callable[[bytes], None],
     ) -> None:
         self._engine = engine
         self._worker = worker
         self._ring = ring
         # Called with what another process hands over.
-        self.on_handed: Callable[[bytes], None] = lambda _: None
+        self._on_handed = on_handed
         self._on_death = on_death
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
@@ -123,7 +124,7 @@ class Wakeups:
         try:
             if message != RING:
                 # What comes after it is read by the next call.
-                self.on_handed(message)
+                self._on_handed(message)
         finally:
             if rung:
                 self._ring()

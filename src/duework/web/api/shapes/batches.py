@@ -7,7 +7,8 @@ from typing import Any
 from duework.byname import args_of, task_by_name
 from duework.db.database import Tx
 from duework.errors import InvalidArguments
-from duework.kernel.job import Enqueued, NewBatch
+from duework.kernel.batches.new import NewBatch
+from duework.kernel.job import Enqueued
 from duework.shapes.batches.handle import Batch
 from duework.web.api.jobs import job_line
 from duework.web.api.once import once

@@ -1,0 +1,1 @@
+"""Drawings of pages: strips of fires, controllers, quotas."""

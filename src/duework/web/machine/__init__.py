@@ -1,0 +1,1 @@
+"""Pages of the engine itself: one file each, found by its name."""

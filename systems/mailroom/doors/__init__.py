@@ -1,0 +1,1 @@
+"""Other ways in than HTTP: SMTP, and Django's mail."""

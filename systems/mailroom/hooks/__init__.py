@@ -1,0 +1,1 @@
+"""Webhooks both ways: what providers report, and what tenants are told."""
