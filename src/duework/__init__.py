@@ -58,6 +58,7 @@ from duework.shapes.deliveries.handle import Delivery
 from duework.shapes.deliveries.send import Send
 from duework.shapes.events.handle import FailedEvent, Subscription
 from duework.shapes.events.verbs import Event, Subscriber
+from duework.shapes.metrics.handle import MetricPoint, Metrics
 from duework.shapes.objects.handle import DurableObject
 from duework.shapes.objects.proxy import ObjectHandle, ObjectInfo
 from duework.shapes.outboxes.answers import Accepted, Pending, Rejected, Sent
@@ -109,6 +110,8 @@ __all__ = [
     "JobCancelled",
     "JobFailed",
     "LeaseLost",
+    "MetricPoint",
+    "Metrics",
     "Need",
     "Next",
     "NotFound",

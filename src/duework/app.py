@@ -33,6 +33,7 @@ from duework.shapes.budgets.handle import Budgets
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.deliveries.operator import DeliveryOperator
 from duework.shapes.events.handle import EventVerbs
+from duework.shapes.metrics.handle import Metrics
 from duework.shapes.objects.handle import DurableObject, Objects
 from duework.shapes.objects.proxy import ObjectHandle, ObjectInfo
 from duework.shapes.outboxes.handle import OutboxVerbs
@@ -214,6 +215,11 @@ class App(Part):
     def blobs(self) -> Blobs:
         """Large things by key: rows in the database, contents in a folder."""
         return self.wiring.find(Blobs)
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the program counts of its own, by minute, hour and day."""
+        return self.wiring.find(Metrics)
 
     @property
     def deliveries(self) -> DeliveryOperator:

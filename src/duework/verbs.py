@@ -16,7 +16,7 @@ from duework.health.why import Why, why
 from duework.kernel import lanes, operate
 from duework.kernel.error_text import redact
 from duework.kernel.job import OWN_QUEUE, PHASES, Enqueued, NewJob
-from duework.kernel.labels import LABELS
+from duework.kernel.labels.verbs import LABELS
 from duework.kernel.lanes import JOBS
 
 # How many rows a search looks at before it says how far it got.

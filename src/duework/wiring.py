@@ -6,6 +6,7 @@ at import: the database is opened by the first call that needs it, and migrated 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from duework.db import migrate
 from duework.db.adopted import driver_connection
 from duework.db.database import Tx, is_stdlib
 from duework.db.urls import open_database, served
-from duework.errors import UsageError
+from duework.errors import Error, UsageError
 from duework.handles import not_kept
 from duework.health.why import Around
 from duework.ids import Ids
@@ -37,6 +38,7 @@ from duework.shapes.blobs.handle import BlobKeeping
 from duework.shapes.chains.tasks import ChainVerbs
 from duework.shapes.events.handle import EventVerbs
 from duework.shapes.labels.hooks import Labels
+from duework.shapes.metrics.handle import MetricKeeping
 from duework.shapes.objects.handle import Objects
 from duework.shapes.outboxes.handle import message_writes
 from duework.shapes.schedules.handle import Schedules
@@ -101,6 +103,7 @@ class Wiring:
         self.adopt(self.find(SweepVerbs).hooks)
         self.adopt(BlobKeeping())
         self.adopt(Labels())
+        self.adopt(MetricKeeping())
         self.registry.writes["message"] = message_writes(self)
 
     # --- what stands on it
@@ -206,6 +209,10 @@ class Wiring:
         # After a fork they are the parent's.
         if engine is not None and engine.writer.ours:
             engine.feed.close()
+            if engine.series.waiting:
+                # What was only counted is no reason to fail, or to wait for long.
+                with contextlib.suppress(Error):
+                    engine.writer.call(engine.write_series, [None], patience=1)
             engine.writer.close()
             engine.database.close()
             if engine.doorbell is not None:

@@ -29,7 +29,7 @@ DB = f"{GROUND} db db/writer"
 KERNEL = (
     f"{DB} kernel kernel/machine kernel/failures kernel/paces kernel/batches kernel/surroundings"
 )
-KERNEL += " kernel/minutes"
+KERNEL += " kernel/minutes kernel/labels"
 PUBLIC = "averbs changes handles task foreign config face people part verbs admin wiring app byname"
 MAY_IMPORT = {
     "errors": "",
@@ -44,6 +44,7 @@ MAY_IMPORT = {
     "kernel": KERNEL,
     "kernel/paces": f"{GROUND} db kernel",
     "kernel/batches": f"{GROUND} db kernel",
+    "kernel/labels": f"{GROUND} db kernel",
     "kernel/minutes": f"{GROUND} db kernel",
     "kernel/surroundings": f"{GROUND} kernel",
     "kernel/machine": f"{GROUND} db kernel",

@@ -23,6 +23,7 @@ SHOWN = {
     "demo": "0 lost.",
     "events": "3 redriven",
     "hello": "hello barbara",
+    "metrics": "apps_discovered charts: 10 in 5 steps",
     "outside": "signed and verified: order-7",
     "outbox": "2 e-mails in the provider's books",
     "isolated": "killed by SIGKILL",

@@ -30,6 +30,7 @@ from duework.kernel.machine import processes
 from duework.kernel.machine.clock_watch import ClockWatch, Reading, reading
 from duework.kernel.minutes import counters as minutes
 from duework.kernel.minutes.counters import Minutes
+from duework.kernel.minutes.series import Series
 from duework.kernel.paces import admission
 from duework.kernel.paces.admission import AddressedReport, Change
 from duework.kernel.pruning import Pruning
@@ -132,7 +133,9 @@ class Engine:
         self.lanes = Lanes()
         self.pruning = Pruning()
         self.minutes = Minutes(self.lanes)
-        self.writer.before_commit = self.minutes.write
+        # What users count.
+        self.series = Series(self.clock.now)
+        self.writer.before_commit = self._last_writes
         self.ids = Ids(self.clock.now)
         self.writer.before_second_run = self._draw_elsewhere
         self.chance: Callable[[], float] = random.random
@@ -171,6 +174,16 @@ class Engine:
         """Bring what is in a file's log into the file; what another process reads just now may stay."""
         if (bring := getattr(self.database, "checkpoint", None)) is not None:
             self.writer.between_commits(bring, CHECKPOINT_SECONDS)
+
+    def write_series(self, tx: Tx, items: list[None]) -> Sequence[None]:
+        """What users have counted here, now."""
+        self.series.write_now(tx)
+        return items
+
+    def _last_writes(self, tx: Tx) -> None:
+        """Counters, with a transaction that is written anyway."""
+        self.minutes.write(tx)
+        self.series.write(tx)
 
     def _draw_elsewhere(self) -> None:
         self.ids.scatter()

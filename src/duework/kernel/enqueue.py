@@ -18,7 +18,7 @@ from duework.db.database import NewRow, Tx
 from duework.errors import Conflict, NotFound
 from duework.ids import Ids
 from duework.kernel.job import Enqueued, JobId, LaneName, NewJob
-from duework.kernel.labels import label, relabel
+from duework.kernel.labels.verbs import label, relabel
 from duework.kernel.lanes import JOBS, Lanes
 from duework.kernel.settle import ALIKE, wake_serials
 

@@ -11,6 +11,7 @@ from duework.shapes import (
     deliveries,
     events,
     labels,
+    metrics,
     objects,
     outboxes,
     paces,
@@ -23,6 +24,6 @@ SHAPES = tuple(
     each.SHAPE
     for each in (
         *(batches, chains, schedules, deliveries, outboxes, paces, objects),
-        *(steps, budgets, events, sweeps, blobs, labels),
+        *(steps, budgets, events, sweeps, blobs, labels, metrics),
     )
 )

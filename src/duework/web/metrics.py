@@ -7,9 +7,11 @@ asked, and however many there are. Gauges are the rows of this moment, with coun
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 from starlette.responses import Response
 
+from duework import MetricPoint
 from duework.health.activity import TaskTotals
 from duework.health.status import Status, ours
 from duework.kernel.minutes.counters import LAGS
@@ -24,6 +26,7 @@ def metrics(visit: Visit) -> Response:
     """Everything that there is to graph."""
     app = visit.app
     lines = [*_gauges(app.status(), len(app.needs())), *_counters(app.admin.totals())]
+    lines += _users(app.metrics.totals())
     return Response("".join(f"{line}\n" for line in lines), headers={"content-type": KIND})
 
 
@@ -34,7 +37,22 @@ def _family(name: str, kind: str, words: str, samples: Iterable[Sample]) -> Iter
         yield f"duework_{sample} {number:.15g}"
 
 
+def _users(points: list[MetricPoint]) -> Iterator[str]:
+    """What the program counts of its own, under its own names."""
+    for (name, kind), found in groupby(points, lambda each: (each.name, each.kind)):
+        if kind == "counter":
+            yield f"# TYPE {name}_total counter"
+            yield from (f"{name}_total{_labels(**p.labels)} {p.total:.15g}" for p in found)
+            continue
+        yield f"# TYPE {name}_seconds summary"
+        for each in found:
+            yield f"{name}_seconds_sum{_labels(**each.labels)} {each.total:.15g}"
+            yield f"{name}_seconds_count{_labels(**each.labels)} {each.count}"
+
+
 def _labels(**labels: str) -> str:
+    if not labels:
+        return ""
     return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from duework.kernel.labels import forget_gone
+from duework.kernel.labels.verbs import forget_gone
 from duework.shapes.labels import SHAPE
 from duework.shapes.shape import CHUNK, Hooks, Shape
 

@@ -12,7 +12,7 @@ from duework.db.database import Tx
 from duework.db.queries import load
 from duework.kernel.job import NewJob
 
-LABELS = load("duework.kernel", "labels")
+LABELS = load("duework.kernel.labels", "labels")
 
 
 def label(tx: Tx, identifier: int, job: NewJob) -> None:

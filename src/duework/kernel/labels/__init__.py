@@ -1,0 +1,1 @@
+"""What jobs carry beside their arguments."""
