@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from duework.admin import Admin
 from duework.averbs import Verb, annotated_verb, averb, verb
+from duework.byname import named
 from duework.changes import ChangeStream, watch
 from duework.clock import Clock, clock_from_environment
 from duework.db.urls import redacted
 from duework.durations import Duration, milliseconds
 from duework.errors import UsageError
-from duework.foreign import named
 from duework.kernel.engine import WorkerLimits
 from duework.kernel.facts import Fact
 from duework.kernel.surroundings.arounds import around

@@ -6,21 +6,23 @@ submit without its message, would be a job that belongs to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from duework.codec import ArgumentCodec
+from duework.codec import ArgumentCodec, encode
 from duework.errors import InvalidArguments, TaskNotFound, UsageError
 from duework.kernel.engine import OWN_TASKS
+from duework.kernel.tasks import Policy, check_name
 from duework.shapes.chains.tasks import ChainTask, ChainVerbs
 from duework.shapes.deliveries.handle import DeliveryShape
 from duework.shapes.objects.handle import Objects
 from duework.shapes.objects.store import alarm_task
 from duework.shapes.outboxes.handle import OutboxHandle, OutboxShape
-from duework.task import Task
+from duework.task import Task, Using
 
 if TYPE_CHECKING:
     from duework.app import App
+    from duework.part import Contents
 
 Given = Mapping[str, Any] | Sequence[Any]
 
@@ -91,3 +93,43 @@ def _inner(app: App) -> Iterator[str]:
             yield from shape.names
     for kind in app.wiring.find(Objects).kinds():
         yield alarm_task(kind.name)
+
+
+# --- tasks that only other processes know: to enqueue them, not to run them
+
+
+class ForeignArguments:
+    """The arguments of a task that only another process knows: by name, and checked there."""
+
+    names: tuple[str, ...] = ()
+    first: str | None = None
+
+    def encode(self, args: Sequence[object], kwargs: Mapping[str, object]) -> str:
+        if args:
+            raise InvalidArguments("a task that this process does not know takes arguments by name")
+        return encode(dict(kwargs), what="payload")
+
+    def encode_many(self, calls: Iterable[Sequence[object]]) -> Iterator[str]:
+        return (self.encode(call, {}) for call in calls)
+
+
+class ForeignDefinition:
+    """What there is to know of such a task: its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = check_name("task", name)
+        self.policy = Policy()
+        self.arguments = ForeignArguments()
+
+    def function(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Its code is elsewhere."""
+        raise TaskNotFound(f"this process knows no task {self.name!r}")
+
+
+def named(name: str, contents: Contents) -> Using[..., Any]:
+    """A task by its name, to enqueue it: also one that only other processes know."""
+    known: Any = contents.wiring.registry.get(name)
+    if known is not None:
+        return Task(known, contents)
+    foreign: Any = ForeignDefinition(name)
+    return Task(foreign, contents)

@@ -38,8 +38,8 @@ VERBS = """
 """
 OTHERS = """
     admin all_objects app asgi blobs changes close connect contents deliveries events include lifespan
-    limits name named now object on_fact outboxes parts payloads running secrets sweeps transaction url
-    wiring worker
+    limits metrics name named now object on_fact outboxes parts payloads running secrets sweeps
+    transaction url wiring worker
 """
 
 

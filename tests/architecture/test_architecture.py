@@ -30,7 +30,7 @@ KERNEL = (
     f"{DB} kernel kernel/machine kernel/failures kernel/paces kernel/batches kernel/surroundings"
 )
 KERNEL += " kernel/minutes kernel/labels"
-PUBLIC = "averbs changes handles task foreign config face people part verbs admin wiring app byname"
+PUBLIC = "averbs changes handles task config face people part verbs admin wiring app byname"
 MAY_IMPORT = {
     "errors": "",
     "clock": "",
@@ -74,8 +74,7 @@ MAY_IMPORT = {
     "admin": f"averbs handles {KERNEL} health shapes shapes/*",
     "app": f"{PUBLIC} {KERNEL} worker worker/isolation shapes shapes/* outside",
     "client": "averbs clock durations errors handles outside web/api",
-    "foreign": "errors codec kernel task part",
-    "byname": "errors codec kernel task shapes/*",
+    "byname": "errors codec kernel task part shapes/*",
     "__init__": f"{PUBLIC} {KERNEL} worker health shapes shapes/* outside",
     "observe": KERNEL,
     "testing": f"__init__ {PUBLIC} {KERNEL} worker shapes shapes/* outside",

@@ -14,7 +14,13 @@ from tests.support.kernel import Kernel
 from tests.support.postgres import Server
 
 MIGRATIONS = Path(duework.__file__).parent / "db" / "migrations"
-KINDS = {"bigint": "integer", "smallint": "integer", "int": "integer", "bytea": "blob"}
+KINDS = {
+    "double precision": "real",
+    "bigint": "integer",
+    "smallint": "integer",
+    "int": "integer",
+    "bytea": "blob",
+}
 # It says in its migration how and why it differs.
 DIFFERENT_INDEXES = {"duework_mark"}
 

@@ -1,0 +1,43 @@
+-- Names that something was published under, or that somebody subscribes to: what both lock.
+create table duework_topic (
+    name text primary key
+) strict;
+
+-- Who gets what; `job` is the one that runs its next bulk, if it takes bulks and events wait for one.
+create table duework_subscriber (
+    name text primary key,
+    event text not null,
+    queue text not null,
+    priority integer not null,
+    bulk integer not null,
+    within_ms integer not null,
+    job integer,
+    created integer not null
+) strict;
+
+create index duework_subscriber_event on duework_subscriber (event, name);
+
+-- What was published; `jobs` counts those that it was given to.
+create table duework_event (
+    id integer primary key,
+    name text not null,
+    payload text not null,
+    jobs integer not null,
+    at integer not null,
+    due integer not null
+) strict;
+
+create index duework_event_name on duework_event (name, id);
+create index duework_event_due on duework_event (due);
+
+-- One job for each event and subscriber; `parked` while it waits for a bulk.
+create table duework_event_job (
+    event integer not null,
+    subscriber text not null,
+    job integer not null,
+    at integer not null,
+    parked integer not null,
+    primary key (event, subscriber)
+) strict;
+
+create index duework_event_job_parked on duework_event_job (subscriber, job) where parked = 1;
