@@ -107,6 +107,8 @@ def test_every_page_says_what_would_stand_there(site: Site) -> None:
         "/deliveries": "No deliveries yet",
         "/outboxes": "No messages yet",
         "/paces": "No paces",
+        "/steps": "No workflows",
+        "/budgets": "No budgets",
         "/objects": "No objects yet",
         "/workers": "No worker has left a row",
         "/audit": "Nobody has done anything yet",
