@@ -15,11 +15,10 @@ from duework.clock import FOREVER
 from duework.codec import encode
 from duework.durations import Duration, milliseconds
 from duework.errors import Gone, NotFound, UsageError
+from duework.shapes.blobs import SHAPE, verbs
+from duework.shapes.blobs.stores import Store, chunks_of, store
+from duework.shapes.blobs.verbs import BLOBS, Blob, NewBlob
 from duework.shapes.shape import CHUNK, Hooks, Shape
-
-from . import SHAPE, verbs
-from .stores import Store, chunks_of, store
-from .verbs import BLOBS, Blob, NewBlob, content_of
 
 if TYPE_CHECKING:
     from duework.db.database import Tx
@@ -150,7 +149,7 @@ class Blobs(Verbs):
 
     def _open(self, found: Blob) -> BinaryIO:
         with contextlib.suppress(FileNotFoundError):
-            return self._store.open(content_of(found))
+            return self._store.open(found.content)
         message = (
             f"the content of blob {found.key!r} is not in {self._store!r}: has the folder been moved,"
             " or does another machine have it? DUEWORK_BLOBS names it"

@@ -42,7 +42,8 @@ class Blob:
     expires: int | None
     # Of a `put`: whether this content was written, or `if_absent` found one.
     new: bool = False
-    _content: int = 0
+    # The number of its content in the folder.
+    content: int = 0
 
 
 class NewBlob(msgspec.Struct, frozen=True):
@@ -63,12 +64,7 @@ def blob(row: Sequence[Any]) -> Blob:
     name, content, size, digest, kind, about, created, due = row
     metadata = msgspec.json.decode(about, type=dict[str, str])
     expires = None if due == FOREVER else due
-    return Blob(name, size, digest, kind, metadata, created, expires, _content=content)
-
-
-def content_of(one: Blob) -> int:
-    """Under which number its content is stored."""
-    return one._content  # noqa: SLF001 - the one door
+    return Blob(name, size, digest, kind, metadata, created, expires, content=content)
 
 
 def begin(tx: Tx, new: Sequence[tuple[int, int]]) -> list[None]:

@@ -7,9 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from duework.kernel.labels.verbs import forget_gone
+from duework.shapes.labels import SHAPE
 from duework.shapes.shape import CHUNK, Hooks, Shape
-
-from . import SHAPE
 
 if TYPE_CHECKING:
     from duework.db.database import Tx

@@ -16,9 +16,8 @@ from duework.clock import monotonic
 from duework.durations import Moment, moment
 from duework.errors import UsageError, check_one_of
 from duework.kernel.minutes.series import SERIES, forget
+from duework.shapes.metrics import SHAPE
 from duework.shapes.shape import CHUNK, Hooks, Shape, in_chunks
-
-from . import SHAPE
 
 if TYPE_CHECKING:
     from duework.db.database import Tx
