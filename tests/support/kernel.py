@@ -39,6 +39,7 @@ from duework.kernel.job import (
 )
 from duework.kernel.lanes import Lanes
 from duework.kernel.paces.admission import PaceRules
+from duework.shapes import SHAPES
 from duework.testing import Counter
 
 START = 1_800_000_000_000
@@ -60,7 +61,9 @@ class Kernel:
     def __init__(self, url: str) -> None:
         # Nothing here has to survive a power cut.
         self.database = open_database(url, "process")
-        migrate.migrate(self.database, [migrate.kernel_steps(self.database.kind)])
+        kind = self.database.kind
+        shapes = filter(None, (each.schema(kind) for each in SHAPES))
+        migrate.migrate(self.database, [migrate.kernel_steps(kind), *shapes])
         self.writer = Writer(self.database)
         self.lanes = Lanes()
         self.ids = Counter()
