@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from duework.clock import FOREVER
-from duework.codec import check_template, encode
+from duework.codec import check_template
 from duework.durations import Duration, Moment, milliseconds, planned
 from duework.errors import InvalidArguments, UsageError
 from duework.handles import Job
 from duework.kernel.batches.new import Follow, MemberTerms, NewBatch, NewMembers
 from duework.kernel.job import KEEP, LaneName, NewJob
+from duework.kernel.labels.given import given_tags, headers_text
 from duework.kernel.surroundings.reactions import reaction as in_settle
 from duework.kernel.tasks import FOR_EVER, Definition, check_name, check_priority
 
@@ -36,7 +37,6 @@ F = TypeVar("F")
 Q = TypeVar("Q")
 
 _TEXT_LIMIT = 500
-_HEADERS_LIMIT = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +81,9 @@ class Options:
     def _check_carried(self) -> None:
         if self.latest is not None and not self.replace:
             raise UsageError("latest= bounds how long replace=True may put a job off: give both")
-        for tag in _tags(self.tags):
+        for tag in given_tags(self.tags):
             check_text("tag", tag)
         headers_text(self.headers)
-
-
-def _tags(tags: Sequence[str] | None) -> tuple[str, ...]:
-    if isinstance(tags, str):
-        raise UsageError(f"tags= is a list of texts, such as ({tags!r},)")
-    return tuple(dict.fromkeys(tags or ()))
-
-
-def headers_text(headers: Mapping[str, str] | None) -> str | None:
-    """Headers as they are stored; a clear error for what is none."""
-    if not headers:
-        return None
-    given = dict(headers)
-    if not all(isinstance(text, str) for pair in given.items() for text in pair):
-        raise UsageError("headers= is a dict of texts")
-    if len(text := encode(given)) > _HEADERS_LIMIT:
-        raise UsageError(f"headers= are over {_HEADERS_LIMIT} characters: put it into an argument")
-    return text
 
 
 def check_text(what: str, text: object) -> None:
@@ -239,7 +221,7 @@ class Using(Generic[P, R]):
         if not (options.tags or options.headers or options.latest is not None):
             return jobs
         latest = None if options.latest is None else now + milliseconds(options.latest)
-        tags, headers = _tags(options.tags), headers_text(options.headers)
+        tags, headers = given_tags(options.tags), headers_text(options.headers)
         carried = {"tags": tags, "headers": headers, "latest": latest}
         if latest is None:
             return [job.but(**carried) for job in jobs]

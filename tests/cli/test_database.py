@@ -11,6 +11,7 @@ import pytest
 
 from duework import App
 from duework.db.migrate import kernel_steps
+from duework.shapes import SHAPES
 from tests.cli.conftest import Duework, enqueue
 from tests.support.postgres import server
 
@@ -134,8 +135,9 @@ def test_migrating_applies_what_is_pending_once(bare: Duework, url: str) -> None
     second = bare("db", "migrate", "--url", url)
 
     # PostgreSQL's database of this test is a copy of a migrated one.
-    steps = kernel_steps("sqlite").migrations
-    assert first in ([], [f"duework {step.number:04} {step.name}" for step in steps])
+    shapes = filter(None, (each.schema("sqlite") for each in SHAPES))
+    steps = [(each, one) for each in (kernel_steps("sqlite"), *shapes) for one in each.migrations]
+    assert first in ([], [f"{each.part} {one.number:04} {one.name}" for each, one in steps])
     assert second.out == "up to date\n"
 
 
@@ -143,7 +145,7 @@ def test_pending_migrations_are_reported_and_not_applied_by_looking(
     bare: Duework, shop: App, url: str
 ) -> None:
     with shop.transaction() as tx:
-        tx.write("delete from duework_migration where part = 'duework'")
+        tx.write("delete from duework_migration")
 
     checked = bare("db", "check", "--url", url, "--json")
 

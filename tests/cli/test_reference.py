@@ -56,7 +56,7 @@ def test_every_command_has_examples() -> None:
 
 def test_every_command_that_acts_on_a_database_can_print_json() -> None:
     for path, command in commands(main, "duework"):
-        apart = {"duework run", "duework web", "duework completion"}
+        apart = {"duework run", "duework web", "duework completion", "duework graph"}
         if not isinstance(command, click.Group) and path not in apart:
             assert {"--json", "--url", "--app"} <= {o for p in command.params for o in p.opts}
 

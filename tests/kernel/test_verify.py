@@ -38,6 +38,20 @@ def pages(of: int, **states: str) -> str:
 
 # For each invariant, statements that break it in the rows that `healthy` makes.
 PLANTED: dict[str, Sequence[str]] = {
+    "blob_content_stays": [
+        f"insert into duework_blob values ('b', 7, 0, '{'0' * 64}', '', '{{}}', 1, 2)",
+        "insert into duework_blob_trash values (7, 1, 0)",
+    ],
+    "blob_is_whole": ["insert into duework_blob values ('b', 7, 0, '', '', '{}', 1, 2)"],
+    "label_bounds_its_job": [
+        (
+            "insert into duework_label (job, latest)"
+            " select id, at - 1 from duework_job where state = 'open' and worker is null"
+            " and failures = 0 order by id limit 1"
+        )
+    ],
+    "tag_has_a_label": ["insert into duework_tag values (7, 'x')"],
+    "metric_begins_with_its_span": ["insert into duework_metric values (1,'m',7,'{}','x',1,1,1)"],
     "state_is_known": [f"update duework_job set state = 'lost', settled = 1 where id = {KEYED}"],
     "settled_has_time": [f"update duework_job set settled = null where id = {DONE}"],
     "worker_only_on_open": [f"update duework_job set worker = {ME} where id = {DONE}"],

@@ -45,7 +45,7 @@ def list_(app: App, out: Out, prefix: str, after: str, limit: int) -> None:
 
 def _document(one: Blob) -> dict[str, Any]:
     shown = asdict(one)
-    return {name: shown[name] for name in shown if name not in {"new", "_content"}}
+    return {name: shown[name] for name in shown if name not in {"new", "content"}}
 
 
 def _row(one: Blob, now: int) -> tuple[object, ...]:

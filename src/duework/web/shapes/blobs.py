@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from duework.web.table import NavItem, OwnPage
 from duework.web.visits import Visit
 
 PAGE = 50
@@ -21,5 +22,4 @@ def blobs(visit: Visit) -> Response:
     return visit.render(visit, "blobs.html", rows=shown, prefix=prefix, more=more)
 
 
-# Path below /blobs, what answers, the scope that it needs, how it is asked.
-TABLE = (("", blobs, "read", "GET"),)
+PAGES = [OwnPage("/blobs", blobs, nav=NavItem("Blobs", "objects", "State", place=60))]

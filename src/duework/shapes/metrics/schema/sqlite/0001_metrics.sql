@@ -7,8 +7,8 @@ create table duework_metric (
     labels text not null,
     kind text not null,
     count integer not null,
-    total real not null,
-    most real not null,
+    total double precision not null,
+    most double precision not null,
     primary key (span, name, start, labels)
 );
 
