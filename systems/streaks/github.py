@@ -25,6 +25,7 @@ query($login: String!, $from: DateTime, $to: DateTime) {
   }
 }
 """
+VIEWER = "query { viewer { databaseId login } }"
 # Days of one call: the span must not exceed a year.
 WINDOW = 365
 # No streak is followed further back than this.
@@ -52,6 +53,13 @@ class Day(msgspec.Struct):
     count: int = msgspec.field(name="contributionCount")
 
 
+class Viewer(msgspec.Struct, frozen=True):
+    """Whose token it is; the number stays when the login changes hands."""
+
+    id: int = msgspec.field(name="databaseId")
+    login: str
+
+
 @lru_cache(32)
 def client(base: str) -> http.Client:
     """One client for each host, for all who ask."""
@@ -60,6 +68,20 @@ def client(base: str) -> http.Client:
 
 # Made at import, so that processes of their own inherit what TLS needs.
 client("https://api.github.com")
+
+
+async def viewer(base: str, token: str, *, now: int) -> Viewer:
+    """Who a token belongs to."""
+    data = _data(await _ask(base, token, {"query": VIEWER}), "", now)
+    try:
+        return msgspec.convert(data.get("viewer"), Viewer)
+    except msgspec.ValidationError as error:
+        raise Strange(f"GitHub's viewer has another form: {error}") from None
+
+
+async def _ask(base: str, token: str, body: dict[str, Any]) -> http.Response:
+    bearer = {"authorization": f"Bearer {token}"}
+    return await client(base).post("/graphql", json=body, headers=bearer)
 
 
 async def calendar(
@@ -91,11 +113,7 @@ async def _year(
     begin = datetime.combine(last - (WINDOW - 1) * DAY, time(), there)
     end = datetime.combine(last, time(23, 59, 59), there)
     variables = {"login": login, "from": begin.isoformat(), "to": end.isoformat()}
-    reply = await client(base).post(
-        "/graphql",
-        json={"query": QUERY, "variables": variables},
-        headers={"authorization": f"Bearer {token}"},
-    )
+    reply = await _ask(base, token, {"query": QUERY, "variables": variables})
     return _counts(_data(reply, login, now))
 
 

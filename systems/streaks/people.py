@@ -24,9 +24,9 @@ BOT = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")
 CHAT = re.compile(r"-?\d{1,18}|@[A-Za-z]\w{3,31}", re.ASCII)
 INSERT = """
 insert into streaks_person
-(id, login, login_key, zone, hour, has_token, discord_hook, telegram_chat, only_at_risk, drill,
+(id, login, login_key, zone, hour, has_token, discord_hook, telegram_chat, only_at_risk, shown, drill,
 next_at, created)
-values (:id, :login, :login_key, :zone, :hour, :has_token, :hook, :chat, :only_at_risk, :drill,
+values (:id, :login, :login_key, :zone, :hour, :has_token, :hook, :chat, :only_at_risk, :shown, :drill,
 :next_at, :now)
 on conflict (login_key) do nothing
 """
@@ -52,6 +52,7 @@ class Wishes(msgspec.Struct, kw_only=True):
     telegram_token: str | None = None
     telegram_chat: str | None = None
     only_at_risk: bool | None = None
+    shown: bool | None = None
 
 
 def add(tx: Transaction, login: str, wishes: Wishes, *, now: int, drill: str | None = None) -> str:
@@ -73,6 +74,7 @@ def add(tx: Transaction, login: str, wishes: Wishes, *, now: int, drill: str | N
         hook=_hook(wishes.discord)[0],
         chat=wishes.telegram_chat,
         only_at_risk=int(bool(wishes.only_at_risk)),
+        shown=int(bool(wishes.shown)),
         drill=drill,
         next_at=next_time(now, zone, hour),
         now=now,
@@ -111,7 +113,7 @@ def _row(tx: Transaction, person: str) -> Any:
 _CHANGES = {
     name: f"update streaks_person set {name} = :value where id = :id"  # noqa: S608 - constants
     for name in (
-        *("zone", "hour", "next_at", "has_token", "problem", "only_at_risk", "active"),
+        *("zone", "hour", "next_at", "has_token", "problem", "only_at_risk", "shown", "active"),
         *("discord_hook", "discord_problem", "telegram_chat", "telegram_problem"),
     )
 }
@@ -121,6 +123,8 @@ def _fields(wishes: Wishes) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if wishes.only_at_risk is not None:
         fields["only_at_risk"] = int(wishes.only_at_risk)
+    if wishes.shown is not None:
+        fields["shown"] = int(wishes.shown)
     if wishes.token is not None:
         fields |= {"has_token": 1, "problem": None}
     if wishes.discord is not None:
@@ -130,6 +134,14 @@ def _fields(wishes: Wishes) -> dict[str, Any]:
     if wishes.telegram_chat is not None or wishes.telegram_token is not None:
         fields["telegram_problem"] = None
     return fields
+
+
+def take_token(tx: Transaction, person: str, token: str) -> None:
+    """Keep a token that GitHub itself has given; the problem of an older one is over."""
+    tx.seal(secret_of("github", person), token)
+    tx.write(_CHANGES["has_token"], id=person, value=1)
+    tx.write(_CHANGES["problem"], id=person, value=None)
+    tx.touch(TOPIC)
 
 
 def set_active(tx: Transaction, person: str, *, active: bool, now: int) -> None:

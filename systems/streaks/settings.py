@@ -13,6 +13,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     github_url: str = "http://127.0.0.1:8472"
     discord_url: str = "http://127.0.0.1:8473"
     telegram_url: str = "http://127.0.0.1:8474"
+    # Where people sign in with GitHub, and what GitHub knows this application by.
+    login_url: str = "http://127.0.0.1:8472"
+    client_id: str = "Iv1.twin"
+    client_secret: Secret = Secret("github-secret")
     # What callers of /api/cron/… have to send; without one nobody may call.
     server_secret: Secret | None = None
     # How long the check of one person may take, in a process of its own.
