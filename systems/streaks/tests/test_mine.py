@@ -8,11 +8,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from duework import Conflict
+from duework import Conflict, Secret
 from systems.streaks.accounts import welcome
 from systems.streaks.channels import secret_of
 from systems.streaks.github import Viewer
-from systems.streaks.tests.conftest import Place
+from systems.streaks.part import part
+from systems.streaks.tests.conftest import Place, settings_for
 from systems.streaks.tests.test_pages import words
 from tests.web.conftest import HERE, OURS, Browser, Site, check_page
 
@@ -185,3 +186,29 @@ def test_whoever_github_does_not_vouch_for_is_not_let_in(
     assert arrive(place, "user-003", browser).status_code == 403
     assert place.app.read("select * from streaks_person") == []
     assert place.app.secrets.names("streaks:") == []
+
+
+@pytest.mark.rows("000-X4")
+def test_too_many_requests_and_too_large_bodies_are_refused_and_answers_have_their_headers(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part, "_settings", settings_for(place.t, server_secret=Secret("s")))
+    monkeypatch.setenv("DUEWORK_WEB_REQUESTS", "60")
+    monkeypatch.setenv("DUEWORK_WEB_ACTIONS", "10")
+    place.person()
+    browser = sign_in(place, "user-001")
+    large = browser.post(
+        "/api/cron/process-user", content=b" " * 1_048_577, headers={"x-cron-secret": "s"}
+    )
+    assert large.status_code == 413
+    assert "default-src 'none'" in large.headers["content-security-policy"]
+    key = form_key(browser)
+    sent = {"form": key, "back": "/streaks/mine"}
+
+    pressed = [browser.post("/streaks/mine/test", data=sent, headers=OURS) for _ in range(11)]
+    assert [answer.status_code for answer in pressed] == [303] * 10 + [429]
+    stranger = Site(place.app).browser()
+    seen = [stranger.get("/api/streaks/user-001").status_code for _ in range(61)]
+    assert (set(seen[:60]), seen[60]) == ({404}, 429)
+    place.h.drain()
+    assert set(place.received().values()) == {1}, "ten times the button is one message"
