@@ -6,6 +6,7 @@ Most of its errors come with status 200. Those that only the person can mend are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Any
@@ -14,7 +15,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from duework import Throttled, http
-from systems.streaks.streak import DAY, run_until
+from systems.streaks.streak import DAY, never, run_until
 
 QUERY = """
 query($login: String!, $from: DateTime, $to: DateTime) {
@@ -85,7 +86,14 @@ async def _ask(base: str, token: str, body: dict[str, Any]) -> http.Response:
 
 
 async def calendar(
-    base: str, token: str, login: str, *, today: date, zone: str, now: int
+    base: str,
+    token: str,
+    login: str,
+    *,
+    today: date,
+    zone: str,
+    now: int,
+    rest: Callable[[date], bool] = never,
 ) -> dict[date, int]:
     """The counts of the last year, and of earlier ones for as long as the streak reaches."""
     counts: dict[date, int] = {}
@@ -94,16 +102,18 @@ async def calendar(
         found = await _year(base, token, login, last=last, zone=zone, now=now)
         counts.update({day: count for day, count in found.items() if day <= today})
         first = last - (WINDOW - 1) * DAY
-        if not _reaches(counts, today, first):
+        if not _reaches(counts, today, first, rest):
             break
         last = first - DAY
     return counts
 
 
-def _reaches(counts: dict[date, int], today: date, first: date) -> bool:
+def _reaches(
+    counts: dict[date, int], today: date, first: date, rest: Callable[[date], bool]
+) -> bool:
     """Whether the streak may have begun before these days."""
     start = today if counts.get(today) else today - DAY
-    return start - (run_until(counts, start) - 1) * DAY <= first
+    return run_until(counts, start, rest)[1] <= first
 
 
 async def _year(

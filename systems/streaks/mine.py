@@ -6,7 +6,7 @@ from duework import Person, Reply, Template, Transaction
 from systems.streaks import people
 from systems.streaks.accounts import own_row
 from systems.streaks.channels import TOPIC
-from systems.streaks.pages import Form, enqueue_test, show
+from systems.streaks.pages import Back, Form, enqueue_test, show
 from systems.streaks.part import part
 
 
@@ -21,6 +21,13 @@ def save_mine(person: Person, form: Form, tx: Transaction) -> str:
     """Change what was given."""
     people.change(tx, own_row(tx, person).id, form.wishes(), now=part.app.now())
     return "Saved"
+
+
+@part.action("/mine/back", auth="person")
+def come_back_mine(person: Person, form: Back, tx: Transaction) -> str:
+    """Take holidays back."""
+    people.come_back(tx, own_row(tx, person).id, form.first)
+    return "Taken back"
 
 
 @part.action("/mine/test", auth="person")

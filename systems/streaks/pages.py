@@ -13,6 +13,7 @@ from systems.streaks import people, views
 from systems.streaks.channels import TOPIC, addresses, notify
 from systems.streaks.part import part
 from systems.streaks.people import Wishes, find
+from systems.streaks.rest import AWAY, WEEKDAYS
 from systems.streaks.streak import local_day, zones
 
 PAGE = 100
@@ -48,10 +49,20 @@ class Form(msgspec.Struct, kw_only=True):
     telegram_chat: str | None = None
     only_at_risk: bool = False
     shown: bool = False
+    days_off: list[str] = []
+    away_from: str | None = None
+    away_until: str | None = None
 
     def wishes(self) -> Wishes:
         """The same, as the rules for people take it."""
-        return Wishes(**msgspec.structs.asdict(self))
+        given = msgspec.structs.asdict(self)
+        return Wishes(**{**given, "days_off": ",".join(self.days_off)})
+
+
+class Back(msgspec.Struct):
+    """Holidays that are taken back, by their first day."""
+
+    first: str
 
 
 class NewPerson(msgspec.Struct, kw_only=True):
@@ -103,6 +114,8 @@ def show(row: Any, acts: str, *, mine: bool = False) -> Template:
         streak=last[0].streak if last else None,
         history=views.history(app, person.id),
         hours=range(24),
+        weekdays=WEEKDAYS,
+        away=app.read(AWAY, id=person.id),
         zones=zones(),
         now=now,
     )
@@ -121,6 +134,13 @@ def save(login: str, form: Form, tx: Transaction) -> str:
     """Change what was given."""
     people.change(tx, find(tx, login).id, form.wishes(), now=part.app.now())
     return "Saved"
+
+
+@part.action("/people/{login}/back")
+def come_back(login: str, form: Back, tx: Transaction) -> str:
+    """Take holidays back."""
+    people.come_back(tx, find(tx, login).id, form.first)
+    return "Taken back"
 
 
 @part.action("/people/{login}/pause")

@@ -10,3 +10,14 @@ alter table streaks_person add column shown integer not null default 0 check (sh
 create unique index streaks_person_github on streaks_person (github_id);
 
 create unique index streaks_person_account on streaks_person (account);
+
+-- Weekdays that neither break a streak nor are told: 'sat,sun'.
+alter table streaks_person add column days_off text not null default '';
+
+-- The same for days of the calendar: holidays, or one day that is frozen. First and last are dates.
+create table streaks_away (
+    person text not null,
+    first text not null,
+    last text not null,
+    primary key (person, first)
+);
