@@ -8,20 +8,23 @@ from __future__ import annotations
 from typing import Any
 
 from duework import App
-from systems.streaks import channels, check, choose, cli, pages, routes
+from systems.streaks import accounts, channels, check, choose, cli, mine, pages, profile, routes
 from systems.streaks.part import part
 from systems.streaks.promises import Promise, promises
 from systems.streaks.seed import seed
 
 __all__ = [
     "Promise",
+    "accounts",
     "app",
     "channels",
     "check",
     "choose",
     "cli",
+    "mine",
     "pages",
     "part",
+    "profile",
     "promises",
     "routes",
     "seed",

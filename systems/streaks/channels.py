@@ -11,6 +11,7 @@ from typing import Any
 from duework import Cancel, Channel, Fail, Job, Rate, Run, Send, Transaction, http
 from systems.streaks.github import client
 from systems.streaks.part import part
+from systems.streaks.proxy import Answer, relay
 
 # What the pages are told when something of it has changed.
 TOPIC = "streaks"
@@ -29,6 +30,10 @@ NOTE = """
 update streaks_message set state = :state, error = :error, settled = :now
 where job = :job and channel = :channel
 """
+PROBLEMS = {
+    "discord": "update streaks_person set discord_problem = :e where id = :id",
+    "telegram": "update streaks_person set telegram_problem = :e where id = :id",
+}
 # What a channel's state becomes when its delivery is over.
 STATES = {"sent": "sent", "failed": "failed", "unsure": "unsure", "sending": "cancelled"}
 # The other side has refused for good: wrong token, deleted hook, blocked bot, no such chat.
@@ -44,40 +49,52 @@ def secret_of(what: str, person: str) -> str:
 
 async def send_discord(to: Send, person: str, text: str) -> None:
     """Post to the person's webhook, and wait until Discord has stored the message."""
+    hook = to.secret(secret_of("discord", person))
+    if part.settings.proxy_url:
+        answer = await relay({"type": "discord", "webhook": hook, "message": text})
+    else:
+        answer = await _discord(hook, text)
+    _settle(to, "discord", person, answer)
+
+
+async def _discord(hook: str, text: str) -> Answer:
     reply = await client(part.settings.discord_url).post(
-        f"/api/webhooks/{to.secret(secret_of('discord', person))}",
+        f"/api/webhooks/{hook}",
         params={"wait": "true"},
         json={"content": text, "allowed_mentions": {"parse": []}},
     )
-    if reply.status in REFUSED:
-        error = f"Discord: {_said(reply, 'message')}"
-        to.write(
-            "update streaks_person set discord_problem = :e where id = :id", id=person, e=error
-        )
-        raise Fail(error)
-    _sent(to, "discord", person, reply)
+    return Answer(reply.status, _said(reply, "message"))
 
 
 async def send_telegram(to: Send, person: str, chat: str, text: str) -> None:
     """Let the person's bot write to the chat, as plain text: nothing in it is markup."""
+    bot = to.secret(secret_of("telegram", person))
+    if part.settings.proxy_url:
+        given = {"type": "telegram", "token": bot, "chatId": chat, "message": text}
+        answer = await relay(given)
+    else:
+        answer = await _telegram(bot, chat, text)
+    _settle(to, "telegram", person, answer)
+
+
+async def _telegram(bot: str, chat: str, text: str) -> Answer:
     reply = await client(part.settings.telegram_url).post(
-        f"/bot{to.secret(secret_of('telegram', person))}/sendMessage",
-        json={"chat_id": chat, "text": text},
+        f"/bot{bot}/sendMessage", json={"chat_id": chat, "text": text}
     )
-    if reply.status in REFUSED:
-        error = f"Telegram: {_said(reply, 'description')}"
-        to.write(
-            "update streaks_person set telegram_problem = :e where id = :id", id=person, e=error
-        )
-        raise Fail(error)
-    _sent(to, "telegram", person, reply)
+    return Answer(reply.status, _said(reply, "description"))
 
 
-def _sent(to: Send, channel: str, person: str, reply: http.Response) -> None:
+def _settle(to: Send, channel: str, person: str, answer: Answer) -> None:
     """Note it with the channel's own outcome: the other channel may take half an hour more."""
-    if reply.status in UNKNOWN:
-        raise http.LostReply(f"{channel} answered {reply.status}; nobody knows whether it was sent")
-    reply.check()
+    if answer.status in REFUSED:
+        error = f"{channel.capitalize()}: {answer.error or answer.status}"[:220]
+        to.write(PROBLEMS[channel], id=person, e=error)
+        raise Fail(error)
+    if answer.status in UNKNOWN:
+        words = f"{channel} answered {answer.status}; nobody knows whether it was sent"
+        raise http.LostReply(words)
+    if not 200 <= answer.status < 300:  # noqa: PLR2004 - success
+        raise http.HttpError(f"{channel} answered {answer.status}")
     to.write(SENT, person=person, day=to.arguments["day"], channel=channel, now=to.now)
 
 

@@ -16,7 +16,8 @@ from duework import Cancel, Fail, Job, Run, Transaction
 from systems.streaks import github
 from systems.streaks.channels import BACKOFF, PERSON, TOPIC, addresses, notify, secret_of
 from systems.streaks.part import part
-from systems.streaks.streak import DAY, local_day, message, standing
+from systems.streaks.rest import rest_of
+from systems.streaks.streak import DAY, Standing, local_day, message, standing
 
 # A second check of the same day finds the message that the first one promised; its row does so for ever.
 ONCE = "2d"
@@ -52,16 +53,21 @@ async def check(run: Run, person: str, day: str, github_url: str) -> dict[str, A
     if local_day(run.now, who.zone) > today:
         raise Cancel(f"{day} is over in {who.zone}")
     practise(who.drill)
+    rest = rest_of(run, who)
     token = run.secret(secret_of("github", person))
     try:
         counts = await github.calendar(
-            github_url, token, who.login, today=today, zone=who.zone, now=run.now
+            *(github_url, token, who.login),
+            today=today,
+            zone=who.zone,
+            now=run.now,
+            rest=rest,
         )
     except github.Refusal as refusal:
         # Returned, so that what is written stays; nobody asks again until the person has changed it.
         run.write(PROBLEM, id=person, problem=str(refusal))
         return Fail(str(refusal))
-    return _store(run, who, today, counts)
+    return _store(run, who, today, standing(counts, today, rest), counts)
 
 
 @check.settled
@@ -92,8 +98,10 @@ def practise(drill: str | None) -> None:
         signal.pause()
 
 
-def _store(run: Run, who: Any, today: date, counts: dict[date, int]) -> dict[str, Any]:
-    found, day = standing(counts, today), today.isoformat()
+def _store(
+    run: Run, who: Any, today: date, found: Standing, counts: dict[date, int]
+) -> dict[str, Any]:
+    day = today.isoformat()
     text = message(who.login, today, found)
     run.write(
         STORE_DAY,
@@ -115,7 +123,7 @@ def _store(run: Run, who: Any, today: date, counts: dict[date, int]) -> dict[str
     )
     if who.problem:
         run.write(PROBLEM, id=who.id, problem=None)
-    if addresses(who) and (found.at_risk or not who.only_at_risk):
+    if addresses(who) and not found.resting and (found.at_risk or not who.only_at_risk):
         once = notify.using(key=f"{who.id}:{day}", once=ONCE)
         run.enqueue(once, who.id, day, text)
     return {

@@ -18,6 +18,7 @@ from systems.streaks.channels import secret_of
 from systems.streaks.check import check
 from systems.streaks.part import part
 from systems.streaks.people import Wishes, add, find
+from systems.streaks.rest import rest_of
 from systems.streaks.streak import DAY, Standing, local_day, message, standing
 
 COLUMNS = ("login", *Wishes.__struct_fields__)
@@ -105,10 +106,10 @@ def check_(login: str, *, tell: bool) -> None:
 async def _ask(person: Any, now: int) -> Standing:
     token = await part.app.secrets.aopen(secret_of("github", person.id))
     today = local_day(now, person.zone)
-    counts = await github.calendar(
-        part.settings.github_url, token, person.login, today=today, zone=person.zone, now=now
-    )
-    return standing(counts, today)
+    rest = await asyncio.to_thread(rest_of, part.app, person)
+    asked = (part.settings.github_url, token, person.login)
+    counts = await github.calendar(*asked, today=today, zone=person.zone, now=now, rest=rest)
+    return standing(counts, today, rest)
 
 
 for each in (import_, list_, check_):

@@ -6,6 +6,7 @@ Most of its errors come with status 200. Those that only the person can mend are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Any
@@ -14,7 +15,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from duework import Throttled, http
-from systems.streaks.streak import DAY, run_until
+from systems.streaks.streak import DAY, never, run_until
 
 QUERY = """
 query($login: String!, $from: DateTime, $to: DateTime) {
@@ -25,6 +26,7 @@ query($login: String!, $from: DateTime, $to: DateTime) {
   }
 }
 """
+VIEWER = "query { viewer { databaseId login } }"
 # Days of one call: the span must not exceed a year.
 WINDOW = 365
 # No streak is followed further back than this.
@@ -52,6 +54,13 @@ class Day(msgspec.Struct):
     count: int = msgspec.field(name="contributionCount")
 
 
+class Viewer(msgspec.Struct, frozen=True):
+    """Whose token it is; the number stays when the login changes hands."""
+
+    id: int = msgspec.field(name="databaseId")
+    login: str
+
+
 @lru_cache(32)
 def client(base: str) -> http.Client:
     """One client for each host, for all who ask."""
@@ -62,8 +71,29 @@ def client(base: str) -> http.Client:
 client("https://api.github.com")
 
 
+async def viewer(base: str, token: str, *, now: int) -> Viewer:
+    """Who a token belongs to."""
+    data = _data(await _ask(base, token, {"query": VIEWER}), "", now)
+    try:
+        return msgspec.convert(data.get("viewer"), Viewer)
+    except msgspec.ValidationError as error:
+        raise Strange(f"GitHub's viewer has another form: {error}") from None
+
+
+async def _ask(base: str, token: str, body: dict[str, Any]) -> http.Response:
+    bearer = {"authorization": f"Bearer {token}"}
+    return await client(base).post("/graphql", json=body, headers=bearer)
+
+
 async def calendar(
-    base: str, token: str, login: str, *, today: date, zone: str, now: int
+    base: str,
+    token: str,
+    login: str,
+    *,
+    today: date,
+    zone: str,
+    now: int,
+    rest: Callable[[date], bool] = never,
 ) -> dict[date, int]:
     """The counts of the last year, and of earlier ones for as long as the streak reaches."""
     counts: dict[date, int] = {}
@@ -72,16 +102,18 @@ async def calendar(
         found = await _year(base, token, login, last=last, zone=zone, now=now)
         counts.update({day: count for day, count in found.items() if day <= today})
         first = last - (WINDOW - 1) * DAY
-        if not _reaches(counts, today, first):
+        if not _reaches(counts, today, first, rest):
             break
         last = first - DAY
     return counts
 
 
-def _reaches(counts: dict[date, int], today: date, first: date) -> bool:
+def _reaches(
+    counts: dict[date, int], today: date, first: date, rest: Callable[[date], bool]
+) -> bool:
     """Whether the streak may have begun before these days."""
     start = today if counts.get(today) else today - DAY
-    return start - (run_until(counts, start) - 1) * DAY <= first
+    return run_until(counts, start, rest)[1] <= first
 
 
 async def _year(
@@ -91,11 +123,7 @@ async def _year(
     begin = datetime.combine(last - (WINDOW - 1) * DAY, time(), there)
     end = datetime.combine(last, time(23, 59, 59), there)
     variables = {"login": login, "from": begin.isoformat(), "to": end.isoformat()}
-    reply = await client(base).post(
-        "/graphql",
-        json={"query": QUERY, "variables": variables},
-        headers={"authorization": f"Bearer {token}"},
-    )
+    reply = await _ask(base, token, {"query": QUERY, "variables": variables})
     return _counts(_data(reply, login, now))
 
 

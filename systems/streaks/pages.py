@@ -1,8 +1,9 @@
-"""The pages: everybody with the latest batches, and one person with calendar, messages and settings."""
+"""The pages of operators: everybody with the latest batches, and one person with all there is."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -12,6 +13,7 @@ from systems.streaks import people, views
 from systems.streaks.channels import TOPIC, addresses, notify
 from systems.streaks.part import part
 from systems.streaks.people import Wishes, find
+from systems.streaks.rest import AWAY, WEEKDAYS
 from systems.streaks.streak import local_day, zones
 
 PAGE = 100
@@ -46,10 +48,21 @@ class Form(msgspec.Struct, kw_only=True):
     telegram_token: str | None = None
     telegram_chat: str | None = None
     only_at_risk: bool = False
+    shown: bool = False
+    days_off: list[str] = []
+    away_from: str | None = None
+    away_until: str | None = None
 
     def wishes(self) -> Wishes:
         """The same, as the rules for people take it."""
-        return Wishes(**msgspec.structs.asdict(self))
+        given = msgspec.structs.asdict(self)
+        return Wishes(**{**given, "days_off": ",".join(self.days_off)})
+
+
+class Back(msgspec.Struct):
+    """Holidays that are taken back, by their first day."""
+
+    first: str
 
 
 class NewPerson(msgspec.Struct, kw_only=True):
@@ -80,19 +93,29 @@ def everybody(query: After) -> Template:
 @part.page("/people/{login}", live=(TOPIC,), nav=False)
 def one(login: str) -> Template:
     """A person: how it stands, the last year, what was sent, settings."""
+    row = find(part.app, login)
+    return show(row, f"/streaks/people/{row.login}")
+
+
+def show(row: Any, acts: str, *, mine: bool = False) -> Template:
+    """The page of one person, for operators or the person; `acts` is where its forms go."""
     app = part.app
-    person, now = find(app, login), app.now()
+    person, now = row, app.now()
     last = app.read(LAST, id=person.id)
     stored = app.read("select * from streaks_calendar where person = :id", id=person.id)
     return Template(
         "person.html",
-        person=person,
+        one=person,
+        acts=acts,
+        mine=mine,
         verdict=views.verdict(person, last[0] if last else None, now),
         calendar=views.calendar(stored[0] if stored else None, local_day(now, person.zone)),
         longest=stored[0].longest if stored else None,
         streak=last[0].streak if last else None,
         history=views.history(app, person.id),
         hours=range(24),
+        weekdays=WEEKDAYS,
+        away=app.read(AWAY, id=person.id),
         zones=zones(),
         now=now,
     )
@@ -113,6 +136,13 @@ def save(login: str, form: Form, tx: Transaction) -> str:
     return "Saved"
 
 
+@part.action("/people/{login}/back")
+def come_back(login: str, form: Back, tx: Transaction) -> str:
+    """Take holidays back."""
+    people.come_back(tx, find(tx, login).id, form.first)
+    return "Taken back"
+
+
 @part.action("/people/{login}/pause")
 def pause(login: str, tx: Transaction) -> str:
     """No more checks and messages, until they are resumed."""
@@ -130,7 +160,11 @@ def resume(login: str, tx: Transaction) -> str:
 @part.action("/people/{login}/test")
 def send_test(login: str, tx: Transaction) -> str:
     """One message by each channel, once a minute at most."""
-    person = find(tx, login)
+    return enqueue_test(tx, find(tx, login))
+
+
+def enqueue_test(tx: Transaction, person: Any) -> str:
+    """The same, for whoever asks."""
     if not addresses(person):
         raise people.Refused("channel", "put in a Discord webhook or a Telegram chat first")
     here = datetime.fromtimestamp(part.app.now() / 1000, ZoneInfo(person.zone))

@@ -13,6 +13,7 @@ import msgspec
 
 from duework import App, Conflict, NotFound, Transaction, UsageError
 from systems.streaks.channels import TOPIC, secret_of
+from systems.streaks.rest import LEAVE, LONGEST, RETURN, span, weekdays
 from systems.streaks.streak import next_time, zones
 
 LOGIN = re.compile(r"[A-Za-z0-9](?:-?[A-Za-z0-9]){0,38}")
@@ -24,10 +25,10 @@ BOT = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")
 CHAT = re.compile(r"-?\d{1,18}|@[A-Za-z]\w{3,31}", re.ASCII)
 INSERT = """
 insert into streaks_person
-(id, login, login_key, zone, hour, has_token, discord_hook, telegram_chat, only_at_risk, drill,
-next_at, created)
-values (:id, :login, :login_key, :zone, :hour, :has_token, :hook, :chat, :only_at_risk, :drill,
-:next_at, :now)
+(id, login, login_key, zone, hour, has_token, discord_hook, telegram_chat, only_at_risk, shown, days_off,
+drill, next_at, created)
+values (:id, :login, :login_key, :zone, :hour, :has_token, :hook, :chat, :only_at_risk, :shown, :days_off,
+:drill, :next_at, :now)
 on conflict (login_key) do nothing
 """
 SECRETS = ("github", "discord", "telegram")
@@ -52,6 +53,12 @@ class Wishes(msgspec.Struct, kw_only=True):
     telegram_token: str | None = None
     telegram_chat: str | None = None
     only_at_risk: bool | None = None
+    shown: bool | None = None
+    # Weekdays, as "sat,sun"; an empty text is none.
+    days_off: str | None = None
+    # Holidays, as dates; without a last day it is one.
+    away_from: str | None = None
+    away_until: str | None = None
 
 
 def add(tx: Transaction, login: str, wishes: Wishes, *, now: int, drill: str | None = None) -> str:
@@ -73,12 +80,15 @@ def add(tx: Transaction, login: str, wishes: Wishes, *, now: int, drill: str | N
         hook=_hook(wishes.discord)[0],
         chat=wishes.telegram_chat,
         only_at_risk=int(bool(wishes.only_at_risk)),
+        shown=int(bool(wishes.shown)),
+        days_off=weekdays(wishes.days_off or ""),
         drill=drill,
         next_at=next_time(now, zone, hour),
         now=now,
     )
     if not written.inserted:
         raise Conflict(f"{login} is registered already")
+    _leave(tx, person, wishes)
     _seal(tx, person, wishes)
     tx.touch(TOPIC)
     return person
@@ -96,6 +106,7 @@ def change(tx: Transaction, person: str, wishes: Wishes, *, now: int) -> None:
             fields |= {"zone": zone, "hour": hour, "next_at": next_time(now, zone, hour)}
     for name, value in fields.items():
         tx.write(_CHANGES[name], id=person, value=value)
+    _leave(tx, person, wishes)
     _seal(tx, person, wishes)
     tx.touch(TOPIC)
 
@@ -111,7 +122,17 @@ def _row(tx: Transaction, person: str) -> Any:
 _CHANGES = {
     name: f"update streaks_person set {name} = :value where id = :id"  # noqa: S608 - constants
     for name in (
-        *("zone", "hour", "next_at", "has_token", "problem", "only_at_risk", "active"),
+        *(
+            "zone",
+            "hour",
+            "next_at",
+            "has_token",
+            "problem",
+            "only_at_risk",
+            "shown",
+            "active",
+            "days_off",
+        ),
         *("discord_hook", "discord_problem", "telegram_chat", "telegram_problem"),
     )
 }
@@ -121,6 +142,10 @@ def _fields(wishes: Wishes) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if wishes.only_at_risk is not None:
         fields["only_at_risk"] = int(wishes.only_at_risk)
+    if wishes.shown is not None:
+        fields["shown"] = int(wishes.shown)
+    if wishes.days_off is not None:
+        fields["days_off"] = weekdays(wishes.days_off)
     if wishes.token is not None:
         fields |= {"has_token": 1, "problem": None}
     if wishes.discord is not None:
@@ -130,6 +155,26 @@ def _fields(wishes: Wishes) -> dict[str, Any]:
     if wishes.telegram_chat is not None or wishes.telegram_token is not None:
         fields["telegram_problem"] = None
     return fields
+
+
+def _leave(tx: Transaction, person: str, wishes: Wishes) -> None:
+    if wishes.away_from is not None and (days := span(wishes.away_from, wishes.away_until or "")):
+        tx.write(LEAVE, person=person, first=days[0], last=days[1])
+
+
+def come_back(tx: Transaction, person: str, first: str) -> None:
+    """Holidays that were not taken."""
+    if not tx.write(RETURN, person=person, first=first).changed:
+        raise NotFound(f"there are no holidays that begin on {first!r:.20}")
+    tx.touch(TOPIC)
+
+
+def take_token(tx: Transaction, person: str, token: str) -> None:
+    """Keep a token that GitHub itself has given; the problem of an older one is over."""
+    tx.seal(secret_of("github", person), token)
+    tx.write(_CHANGES["has_token"], id=person, value=1)
+    tx.write(_CHANGES["problem"], id=person, value=None)
+    tx.touch(TOPIC)
 
 
 def set_active(tx: Transaction, person: str, *, active: bool, now: int) -> None:
@@ -146,6 +191,7 @@ def delete(tx: Transaction, person: str) -> None:
     tx.write("delete from streaks_person where id = :id", id=person)
     tx.write("delete from streaks_day where person = :id", id=person)
     tx.write("delete from streaks_calendar where person = :id", id=person)
+    tx.write("delete from streaks_away where person = :id", id=person)
     tx.write("delete from streaks_message where person = :id", id=person)
     for what in SECRETS:
         tx.forget(secret_of(what, person))
@@ -180,6 +226,12 @@ def _check(wishes: Wishes) -> None:
         raise Refused("zone", "a name such as Europe/London")
     if wishes.hour is not None and not 0 <= wishes.hour <= 23:  # noqa: PLR2004 - a clock
         raise Refused("hour", "a whole hour, 0 to 23")
+    if wishes.days_off is not None and weekdays(wishes.days_off) is None:
+        raise Refused("days_off", "up to six of mon, tue, wed, thu, fri, sat, sun")
+    if wishes.away_from is None and wishes.away_until is not None:
+        raise Refused("away_from", "the first day is missing")
+    if wishes.away_from is not None and not span(wishes.away_from, wishes.away_until or ""):
+        raise Refused("away_from", f"two dates in order, at most {LONGEST} days")
     _fits("token", wishes.token, TOKEN, "a GitHub token begins with ghp_ or github_pat_")
     _fits("discord", wishes.discord, HOOK, "https://discord.com/api/webhooks/ID/TOKEN")
     _fits("telegram_token", wishes.telegram_token, BOT, "a bot's token: digits, a colon, letters")

@@ -7,7 +7,7 @@ today, which the calendar may show, do not count.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -25,11 +25,13 @@ class Standing:
     today: int
     streak: int
     longest: int
+    # Today is a day of rest.
+    resting: bool = False
 
     @property
     def at_risk(self) -> bool:
         """Whether the streak ends with this day unless something is done."""
-        return self.today == 0
+        return self.today == 0 and not self.resting
 
 
 @lru_cache(1)
@@ -85,33 +87,53 @@ def _end_of_leap(inside: datetime, there: ZoneInfo) -> datetime:
     return after.replace(second=0, microsecond=0)
 
 
-def standing(counts: Mapping[date, int], today: date) -> Standing:
+def never(_day: date) -> bool:
+    """Nobody rests."""
+    return False
+
+
+def standing(
+    counts: Mapping[date, int], today: date, rest: Callable[[date], bool] = never
+) -> Standing:
     """Contributions today, the streak that is alive, and the longest one there is in these days."""
     count = counts.get(today, 0)
-    streak = run_until(counts, today if count else today - DAY)
-    return Standing(count, streak, max(_longest(counts, today), streak))
+    streak, _ = run_until(counts, today if count else today - DAY, rest)
+    return Standing(count, streak, max(_longest(counts, today, rest), streak), rest(today))
 
 
-def run_until(counts: Mapping[date, int], last: date) -> int:
-    """How many days in a row, up to this one, have contributions."""
-    length = 0
-    while counts.get(last - length * DAY, 0) > 0:
-        length += 1
-    return length
+def run_until(
+    counts: Mapping[date, int], last: date, rest: Callable[[date], bool] = never
+) -> tuple[int, date]:
+    """How many days in a row, up to this one, have contributions, and where the row begins.
+
+    Days of rest without any are passed over.
+    """
+    length, day = 0, last
+    while (count := counts.get(day, 0)) > 0 or rest(day):
+        length += count > 0
+        day -= DAY
+    return length, day + DAY
 
 
-def _longest(counts: Mapping[date, int], today: date) -> int:
+def _longest(counts: Mapping[date, int], today: date, rest: Callable[[date], bool]) -> int:
     longest = length = 0
     previous: date | None = None
     for day in sorted(day for day, count in counts.items() if count > 0 and day <= today):
-        length = length + 1 if previous is not None and day - previous == DAY else 1
+        length = length + 1 if previous is not None and _joined(previous, day, rest) else 1
         longest, previous = max(longest, length), day
     return longest
+
+
+def _joined(before: date, after: date, rest: Callable[[date], bool]) -> bool:
+    """Whether nothing but rest is between two days."""
+    return all(rest(before + n * DAY) for n in range(1, (after - before).days))
 
 
 def message(login: str, day: date, found: Standing) -> str:
     """What a person is told; the date makes it one of its kind."""
     when = f"{day:%a} {day.day} {day:%b}"
+    if found.resting and not found.today:
+        return f"{login}, {when} is a day of rest. Your streak of {days(found.streak)} is safe."
     if not found.at_risk:
         safe = f"Your streak of {days(found.streak)} is safe."
         return f"Well done, {login}: {contributions(found.today)} on {when}. {safe}"

@@ -79,6 +79,19 @@ def verdict(person: Any, last: Any, now: int) -> Verdict:
     return Verdict("warn", "late", days(last.streak), risk)
 
 
+def as_of(last: Any, today: date) -> Verdict:
+    """The same for everybody: nothing of tokens, hours and errors."""
+    if last is None:
+        return Verdict("", "unknown", "Not checked yet.", "Come back tomorrow.")
+    if last.day != today.isoformat():
+        return Verdict("", "clock", days(last.streak), f"as of {_short(last.day)}.")
+    if last.contributions:
+        return Verdict(
+            "ok", "done", days(last.streak), f"{contributions(last.contributions)} today."
+        )
+    return Verdict("warn", "late", days(last.streak), "and nothing yet today.")
+
+
 def _idle(person: Any) -> Verdict | None:
     """Why a person is not checked at all."""
     if person.problem:

@@ -110,6 +110,7 @@ def test_every_page_says_what_would_stand_there(site: Site) -> None:
         "/steps": "No workflows",
         "/budgets": "No budgets",
         "/objects": "No objects yet",
+        "/blobs": "No blobs",
         "/workers": "No worker has left a row",
         "/audit": "Nobody has done anything yet",
         "/doctor": "checks",

@@ -116,5 +116,5 @@ def place(
 
 
 def settings_for(t: Twins, **more: Any) -> Settings:
-    urls = {"github_url": t.github.url, "discord_url": t.discord.url}
+    urls = {"github_url": t.github.url, "login_url": t.github.url, "discord_url": t.discord.url}
     return Settings(**urls, telegram_url=t.telegram.url, **more)

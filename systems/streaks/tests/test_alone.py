@@ -30,7 +30,7 @@ def test_a_check_that_kills_its_process_fails_alone(place: Place) -> None:
     assert set(place.received().values()) == {1}
 
 
-@pytest.mark.rows("000-03", "000-05")
+@pytest.mark.rows("000-03", "000-05", "000-59")
 def test_a_check_that_hangs_is_killed_when_its_budget_is_over_and_fails_alone(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

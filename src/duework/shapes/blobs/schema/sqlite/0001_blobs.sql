@@ -9,7 +9,7 @@ create table duework_blob (
     about text not null,
     created integer not null,
     due integer not null
-);
+) strict;
 
 create index duework_blob_due on duework_blob (due);
 
@@ -20,6 +20,6 @@ create table duework_blob_trash (
     content integer primary key,
     due integer not null,
     doomed integer not null
-);
+) strict;
 
 create index duework_blob_trash_due on duework_blob_trash (due);

@@ -7,9 +7,9 @@ create table duework_metric (
     labels text not null,
     kind text not null,
     count integer not null,
-    total double precision not null,
-    most double precision not null,
+    total real not null,
+    most real not null,
     primary key (span, name, start, labels)
-);
+) strict;
 
 create index duework_metric_start on duework_metric (span, start);
