@@ -74,6 +74,18 @@ RACES = Upsert(
     known_by = case strides_race.edited
         when 1 then strides_race.known_by else excluded.known_by end""",
 )
+NEAR = """exists (select 1 from strides_activity s where s.athlete_id = :athlete and s.id > 0
+and s.start between f.start - 120 and f.start + 120)"""
+DOUBLE_RACES = (
+    """delete from strides_race as f where f.athlete_id = :athlete
+and f.strava_activity_id < 0 and f.edited = 0 and """
+    + NEAR
+)
+DOUBLE_ACTIVITIES = (
+    """delete from strides_activity as f where f.athlete_id = :athlete
+and f.id < 0 and """
+    + NEAR
+)
 PUT_LOG = """
 insert into strides_log (session, athlete_id, at, level, message)
 values (:session, :athlete, :at, :level, :message)
@@ -287,15 +299,23 @@ def reconcile(tx: Any, chain: Chain) -> dict[str, int]:
     values = {"athlete": given["athlete"], "after": given["after"], "seen": chain.id}
     gone = tx.write(
         "delete from strides_activity"
-        " where athlete_id = :athlete and start > :after and seen <> :seen",
+        " where athlete_id = :athlete and start > :after and seen <> :seen and id > 0",
         **values,
     )
     races = tx.write(
         "delete from strides_race"
-        " where athlete_id = :athlete and start > :after and seen <> :seen and edited = 0",
+        " where athlete_id = :athlete and start > :after and seen <> :seen and edited = 0"
+        " and strava_activity_id > 0",
         **values,
     )
+    _drop_doubles(tx, given["athlete"])
     return {"gone": gone.changed, "removed": races.changed}
+
+
+def _drop_doubles(tx: Any, athlete: int) -> None:
+    """Recordings from files, below zero, that Strava has told us of, too; one that was edited stays."""
+    for statement in (DOUBLE_RACES, DOUBLE_ACTIVITIES):
+        tx.write(statement, athlete=athlete)
 
 
 @activities.settled
