@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from duework import App
-from systems.strides import cli, pages, routes
+from systems.strides import cli, pages, pushes, routes
 from systems.strides.part import part
 from systems.strides.sync import activities
 
-__all__ = ["activities", "app", "cli", "pages", "part", "routes"]
+__all__ = ["activities", "app", "cli", "pages", "part", "pushes", "routes"]
 
 app = App()
 app.include(part)

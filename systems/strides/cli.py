@@ -1,14 +1,15 @@
-"""Commands: `duework strides sync | status | cancel | resume | connect | add | files | watch`."""
+"""Commands: `duework strides sync | status | cancel | resume | connect | add | files | watch | subscribe`."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import click
 
-from duework import Chain, Conflict, NotFound, UsageError
-from systems.strides import oauth, reading, sync
+from duework import Chain, Conflict, NotFound, UsageError, http
+from systems.strides import oauth, pushes, reading, sync
 from systems.strides.files import store, watch
 from systems.strides.part import part, settings
 
@@ -118,3 +119,12 @@ def watch_folder(athlete: int, folder: Path, zone: str) -> None:
     """Take in what is put into a folder, every minute."""
     made = watch.begin(athlete, folder, zone)
     click.echo(f"{made.key} looks every minute")
+
+
+@part.command
+def subscribe() -> None:
+    """Ask Strava to tell us of new activities, at once and without a sync."""
+    try:
+        click.echo(asyncio.run(pushes.subscribe()))
+    except (NotFound, http.HttpError) as error:
+        raise click.ClickException(str(error)) from error

@@ -29,7 +29,6 @@ from duework import (
     http,
 )
 from systems.strides import athlete as athletes
-from systems.strides.bulk import Upsert
 from systems.strides.client import (
     COUNTED,
     AccessLost,
@@ -38,7 +37,14 @@ from systems.strides.client import (
     Reader,
 )
 from systems.strides.part import CALLS, PAGE, PER_CALL, QUOTA, part, settings
-from systems.strides.races import RACE_COLUMNS, Activity, activity_row, race_row, recognise
+from systems.strides.races import Activity, activity_row, race_row, recognise
+from systems.strides.statements import (
+    ACTIVITIES,
+    DOUBLE_ACTIVITIES,
+    DOUBLE_RACES,
+    PUT_LOG,
+    RACES,
+)
 
 Kind = Literal["initial", "full", "incremental"]
 Counts = dict[str, int | float]
@@ -46,50 +52,6 @@ Counts = dict[str, int | float]
 TROUBLE = (Throttled, CallsSpent, http.HttpError, OSError)
 DAY = 86_400
 CANCELLED = "Cancelled by user"
-
-ACTIVITIES = Upsert(
-    "strides_activity",
-    ("athlete_id", "id", "start", "day", "name", "sport", "distance", "moving_time", "seen"),
-    """(athlete_id, id) do update set
-    start = excluded.start, day = excluded.day, name = excluded.name, sport = excluded.sport,
-    distance = excluded.distance, moving_time = excluded.moving_time, seen = excluded.seen""",
-)
-# What the person has corrected stays; everything else is Strava's. An upsert keeps the row that is there.
-RACES = Upsert(
-    "strides_race",
-    RACE_COLUMNS,
-    """(athlete_id, strava_activity_id) do update set
-    start = excluded.start, date = excluded.date, name = excluded.name,
-    elevation_gain = excluded.elevation_gain, average_heartrate = excluded.average_heartrate,
-    max_heartrate = excluded.max_heartrate, polyline = excluded.polyline, seen = excluded.seen,
-    distance = case strides_race.edited when 1 then strides_race.distance else excluded.distance end,
-    distance_class = case strides_race.edited
-        when 1 then strides_race.distance_class else excluded.distance_class end,
-    elapsed_time = case strides_race.edited
-        when 1 then strides_race.elapsed_time else excluded.elapsed_time end,
-    moving_time = case strides_race.edited
-        when 1 then strides_race.moving_time else excluded.moving_time end,
-    event_name = case strides_race.edited
-        when 1 then strides_race.event_name else excluded.event_name end,
-    known_by = case strides_race.edited
-        when 1 then strides_race.known_by else excluded.known_by end""",
-)
-NEAR = """exists (select 1 from strides_activity s where s.athlete_id = :athlete and s.id > 0
-and s.start between f.start - 120 and f.start + 120)"""
-DOUBLE_RACES = (
-    """delete from strides_race as f where f.athlete_id = :athlete
-and f.strava_activity_id < 0 and f.edited = 0 and """
-    + NEAR
-)
-DOUBLE_ACTIVITIES = (
-    """delete from strides_activity as f where f.athlete_id = :athlete
-and f.id < 0 and """
-    + NEAR
-)
-PUT_LOG = """
-insert into strides_log (session, athlete_id, at, level, message)
-values (:session, :athlete, :at, :level, :message)
-"""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -182,8 +144,13 @@ async def activities(
         return Fail(str(lost))
     except ApplicationInactive as inactive:
         await _say(session, athlete, page.run.now, "error", str(inactive))
-        raise Throttled("1h") from inactive
+        raise parked() from inactive
     return _stored(page, walked, athlete, session, version[0].sync_version, reader.used)
+
+
+def parked() -> Throttled:
+    """Nobody reads for an hour: Strava refuses the application, and not an athlete."""
+    return Throttled("1h")
 
 
 async def _reader(page: Page, athlete: int) -> Reader:

@@ -16,7 +16,7 @@ from systems.strides.files.opening import Found, opened
 from systems.strides.files.recording import as_activity, zone_of
 from systems.strides.part import part
 from systems.strides.races import Activity, activity_row, race_row, recognise
-from systems.strides.sync import ACTIVITIES, RACES
+from systems.strides.statements import ACTIVITIES, RACES
 
 # Athletes that have no account at Strava are numbered from here on; Strava's numbers are far smaller.
 LOCAL = 10**15

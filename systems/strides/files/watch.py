@@ -25,7 +25,7 @@ def begin(athlete: int, folder: Path, zone: str = "") -> Schedule:
     zone_of(zone)
     find(athlete)
     return part.app.schedule(
-        look,
+        look_into,
         every="1m",
         args=(athlete, str(folder.resolve()), zone),
         key=key_of(athlete),
@@ -39,7 +39,7 @@ def key_of(athlete: int) -> str:
 
 
 @part.task(queue="strides", timeout="10m", retries=3)
-def look(athlete: int, folder: str, zone: str) -> dict[str, int]:
+def look_into(athlete: int, folder: str, zone: str) -> dict[str, int]:
     """Take in what has stopped growing."""
     counts = {"taken": 0, "refused": 0}
     for path in sorted(Path(folder).iterdir()):

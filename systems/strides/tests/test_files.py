@@ -279,14 +279,14 @@ def test_a_file_that_still_grows_is_left_alone_and_one_that_was_stored_is_moved_
     athlete = store.add_athlete("Ada")
     path = tmp_path / "a.fit"
     path.write_bytes(fit()[:20])
-    watch.look(athlete, str(tmp_path), "")
+    watch.look_into(athlete, str(tmp_path), "")
     path.write_bytes(fit())
-    watch.look(athlete, str(tmp_path), "")
+    watch.look_into(athlete, str(tmp_path), "")
     assert path.exists()
     # As if the process had died between the store and the move.
     store.take(athlete, "a.fit", fit())
 
-    counts = watch.look(athlete, str(tmp_path), "")
+    counts = watch.look_into(athlete, str(tmp_path), "")
 
     assert counts == {"taken": 1, "refused": 0}
     assert (tmp_path / "done" / "a.fit").exists()
