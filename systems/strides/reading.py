@@ -126,24 +126,28 @@ def ends_at(chain: Chain, now: int) -> int | None:
 
     Pages of all athletes take turns, so their turns are played through as the quota will let them.
     """
-    if calls_left(chain) is None:
+    if calls_left(chain) is None or chain.state != "active":
         return None
-    waiting = sorted(active(), key=lambda each: (-each.priority, each.number, each.id))
-    left = {each.id: calls_left(each) or CALLS for each in waiting}
-    return quota_time(calls_before(chain.id, left), quotas(), now)
+    waiting = sorted(active(), key=lambda each: (each.number, each.id))
+    first = [calls_left(each) or CALLS for each in waiting if each.priority > chain.priority]
+    ahead = [CALLS] * (sum(first) // CALLS + len(first))
+    same = [each for each in waiting if each.priority == chain.priority]
+    left = {each.id: calls_left(each) or CALLS for each in same}
+    return quota_time(ahead + calls_before(chain.id, left), quotas(), now)
 
 
 def calls_before(mine: int, left: dict[int, int]) -> list[int]:
     """The calls of each page up to the last one of a sync, if all take turns in this order."""
     turns, pages = dict(left), []
-    while True:
+    while mine in turns:
         for each, calls in list(turns.items()):
             pages.append(min(CALLS, calls))
             turns[each] = calls - CALLS
-            if turns[each] <= 0:
-                if each == mine:
-                    return pages
+            if calls <= CALLS:
                 del turns[each]
+            if each == mine and mine not in turns:
+                break
+    return pages
 
 
 def quota_time(pages: list[int], quota: Quotas, now: int) -> int:
@@ -233,6 +237,16 @@ def races(wanted: Wanted) -> list[Any]:
         limit=wanted.limit,
         offset=wanted.offset,
     )
+
+
+def events(limit: int = 200) -> list[str]:
+    """Names that were given before, the most frequent first: what a field may suggest."""
+    rows = part.app.read(
+        "select event_name as name, count(*) as n from strides_race group by event_name"
+        " order by n desc, name limit :limit",
+        limit=limit,
+    )
+    return [row.name for row in rows]
 
 
 class Totals(msgspec.Struct, frozen=True):
