@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from systems.strides import records
+from systems.strides.board import records
 from systems.strides.reading import Wanted
 from systems.strides.tests.conftest import World
 from tests.web.conftest import Browser, Site, check_page

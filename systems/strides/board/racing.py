@@ -7,7 +7,8 @@ from urllib.parse import urlencode
 import msgspec
 
 from duework import Reply, Template
-from systems.strides import reading, records
+from systems.strides import reading
+from systems.strides.board import records
 from systems.strides.pages import DISTANCES, MOST_SHOWN, clock, common, day, pace
 from systems.strides.part import part
 from systems.strides.reading import BESTS, Day, Offset, Wanted, Words
