@@ -327,7 +327,8 @@ def test_the_shown_end_comes_true(world: World, browser: Browser) -> None:
         assert end is not None
         # To a quarter of an hour: which of the three comes first in one is open.
         assert abs(end - truth) <= 15 * MINUTE, (athlete, (end - truth) / MINUTE)
-        assert truth - NOON >= 60 * MINUTE
+    # It was no matter of one quarter; who is the first to end is open, too.
+    assert max(world.chain(athlete).settled or 0 for athlete in athletes) - NOON >= 60 * MINUTE
 
 
 def test_times_and_paces_read_as_runners_write_them() -> None:
