@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from duework import App
-from systems.strides import cli, pages, routes
+from systems.strides import admin, cli, pages, pushes, routes
+from systems.strides.board import byhand, racing
 from systems.strides.part import part
 from systems.strides.sync import activities
 
-__all__ = ["activities", "app", "cli", "pages", "part", "routes"]
+__all__ = [
+    "activities",
+    "admin",
+    "app",
+    "byhand",
+    "cli",
+    "pages",
+    "part",
+    "pushes",
+    "racing",
+    "routes",
+]
 
 app = App()
 app.include(part)

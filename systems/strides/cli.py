@@ -1,13 +1,16 @@
-"""Commands: `duework strides sync | status | cancel | resume | connect`."""
+"""Commands: `duework strides sync | status | cancel | resume | connect | add | files | watch | subscribe`."""
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import click
 
-from duework import Chain, Conflict, NotFound
-from systems.strides import oauth, reading, sync
+from duework import Chain, Conflict, NotFound, UsageError, http
+from systems.strides import oauth, pushes, reading, sync
+from systems.strides.files import store, watch
 from systems.strides.part import part, settings
 
 
@@ -79,3 +82,49 @@ def resume(athlete: int) -> None:
 def connect() -> None:
     """Print the address at which an athlete allows us to read."""
     click.echo(oauth.begin(f"{settings().public_url.rstrip('/')}/strides/callback"))
+
+
+@part.command
+@click.argument("firstname")
+@click.argument("lastname", default="")
+def add(firstname: str, lastname: str) -> None:
+    """Add somebody who has files alone, and no account at Strava; prints the number."""
+    click.echo(store.add_athlete(firstname, lastname))
+
+
+@part.command
+@click.argument("athlete", type=int)
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--zone", default="", help="Where the wall clock is that a file does not tell.")
+@click.option("--race", is_flag=True, help="They are races.")
+def files(athlete: int, paths: tuple[Path, ...], zone: str, *, race: bool) -> None:
+    """Take in FIT, TCX and GPX files, or an export archive."""
+    for path in paths:
+        try:
+            taken = store.take(athlete, path.name, watch.content_of(path), zone=zone, race=race)
+        except (UsageError, NotFound) as error:
+            raise click.ClickException(f"{path.name}: {error}") from error
+        click.echo(
+            f"{path.name}: {taken.added} added, {taken.there_already} there already,"
+            f" {taken.races} races, {len(taken.left_out)} left out"
+        )
+
+
+@part.command
+@click.command(name="watch")
+@click.argument("athlete", type=int)
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--zone", default="", help="Where the wall clock is that a file does not tell.")
+def watch_folder(athlete: int, folder: Path, zone: str) -> None:
+    """Take in what is put into a folder, every minute."""
+    made = watch.begin(athlete, folder, zone)
+    click.echo(f"{made.key} looks every minute")
+
+
+@part.command
+def subscribe() -> None:
+    """Ask Strava to tell us of new activities, at once and without a sync."""
+    try:
+        click.echo(asyncio.run(pushes.subscribe()))
+    except (NotFound, http.HttpError) as error:
+        raise click.ClickException(str(error)) from error

@@ -17,7 +17,7 @@ from systems.strides.part import CALLS, PER_CALL, QUOTA, settings
 from systems.strides.races import Activity
 
 QUARTER, DAY = 900_000, 86_400_000
-OK, UNAUTHORIZED, FORBIDDEN = 200, 401, 403
+OK, UNAUTHORIZED, FORBIDDEN, MISSING = 200, 401, 403, 404
 # Sports that the totals of an athlete count; the rest of what it did is in no total.
 COUNTED = frozenset({"Run", "Ride", "Swim"})
 
@@ -62,6 +62,13 @@ class Stats(msgspec.Struct, frozen=True):
         return self.all_run_totals.count + self.all_ride_totals.count + self.all_swim_totals.count
 
 
+class Detail(Activity, frozen=True):
+    """What a list leaves out, and a call of its own tells."""
+
+    description: str | None = None
+    calories: float | None = None
+
+
 @lru_cache(maxsize=8)
 def client(base: str) -> http.Client:
     """One for each address and process: a client of its own for each call costs 31 ms."""
@@ -80,12 +87,14 @@ def fault_of(reply: http.Response) -> Fault:
 class Reader:
     """Reads one athlete for one page of a sync."""
 
-    def __init__(self, token: str, renew: Renew, now: Callable[[], int]) -> None:
+    def __init__(
+        self, token: str, renew: Renew, now: Callable[[], int], calls: int = CALLS
+    ) -> None:
         self._token = token
         self._renew = renew
         self._renewed = False
         self._now = now
-        self.left = CALLS
+        self.left = calls
         # What the application has used of both windows, as the last answer says.
         self.used: dict[str, int | float] = {}
 
@@ -98,18 +107,33 @@ class Reader:
         found: list[Activity] = reply.json(list[Activity])
         return found
 
+    async def activity(self, identifier: int) -> Detail | None:
+        """One with its details; None if Strava does not have it, or does not show it to us."""
+        reply = await self._reply(f"/activities/{identifier}", {})
+        if reply.status == MISSING:
+            return None
+        found: Detail = _checked(reply).json(Detail)
+        return found
+
     async def total(self, athlete: int) -> int:
         reply = await self._get(f"/athletes/{athlete}/stats", {})
         found: Stats = reply.json(Stats)
         return found.total
 
+    async def check(self) -> None:
+        """Whether we may read at all."""
+        await self._get("/athlete", {})
+
     async def _get(self, path: str, params: dict[str, Any]) -> http.Response:
+        return _checked(await self._reply(path, params))
+
+    async def _reply(self, path: str, params: dict[str, Any]) -> http.Response:
         reply = await self._ask(path, params)
         if reply.status == UNAUTHORIZED and not self._renewed and not _scope_missing(reply):
             self._renewed = True
             self._token = await self._renew(self._token)
             reply = await self._ask(path, params)
-        return _checked(reply)
+        return reply
 
     async def _ask(self, path: str, params: dict[str, Any]) -> http.Response:
         if not self.left:

@@ -102,7 +102,7 @@ def shown(chain: Chain | None) -> Shown | None:
     )
 
 
-def _common(athlete: int) -> dict[str, Any]:
+def common(athlete: int) -> dict[str, Any]:
     row = find(athlete)
     found = shown(sync.latest(athlete))
     [count] = part.app.read("select count(*) as n from strides_athlete")
@@ -134,7 +134,7 @@ def front() -> Template:
 
 @part.page("/athletes/{athlete}", live=("chains",))
 def overview(athlete: int, query: Filter) -> Template:
-    given = _common(athlete)
+    given = common(athlete)
     wanted = Wanted(
         athlete=athlete,
         event=query.event,
@@ -176,7 +176,7 @@ def _pictures(found: Shown | None) -> dict[str, Any]:
 
 @part.page("/athletes/{athlete}/sync", live=("chains",))
 def sync_page(athlete: int) -> Template:
-    given = _common(athlete)
+    given = common(athlete)
     found = given["sync"]
     pages = reading.pages_of(found.chain) if found else []
     lines = reading.log(found.session) if found else []
@@ -187,7 +187,9 @@ def sync_page(athlete: int) -> Template:
 
 @part.page("/athletes/{athlete}/races/{race}")
 def race_page(athlete: int, race: int) -> Template:
-    return Template("race.html", **_common(athlete), race=_race(athlete, race))
+    return Template(
+        "race.html", **common(athlete), race=_race(athlete, race), events=reading.events()
+    )
 
 
 def _race(athlete: int, race: int) -> Any:

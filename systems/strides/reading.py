@@ -10,7 +10,7 @@ import msgspec
 
 from duework import Chain, ChainPage
 from systems.strides import sync
-from systems.strides.part import CALLS, QUOTA, part
+from systems.strides.part import CALLS, PER_CALL, QUOTA, part
 
 QUARTER, DAY = 900_000, 86_400_000
 # What the article calls the phases of a page's job.
@@ -124,36 +124,59 @@ def quotas() -> Quotas:
 def ends_at(chain: Chain, now: int) -> int | None:
     """When a sync will be over at the quota's own speed; None if its length is not known.
 
-    Pages of all athletes take turns, so that of each other one as many go ahead as this one has left.
+    Pages of all athletes take turns, so their turns are played through as the quota will let them.
     """
-    mine = pages_left(chain)
-    if mine is None:
+    if calls_left(chain) is None or chain.state != "active":
         return None
-    ahead = [min(mine, pages_left(other) or 1) for other in active() if other.id != chain.id]
-    return quota_time((mine + sum(ahead)) * CALLS, quotas(), now)
+    waiting = sorted(active(), key=lambda each: (each.number, each.id))
+    first = [calls_left(each) or CALLS for each in waiting if each.priority > chain.priority]
+    ahead = [CALLS] * (sum(first) // CALLS + len(first))
+    same = [each for each in waiting if each.priority == chain.priority]
+    left = {each.id: calls_left(each) or CALLS for each in same}
+    return quota_time(ahead + calls_before(chain.id, left), quotas(), now)
 
 
-def quota_time(calls: int, quota: Quotas, now: int) -> int:
-    """When so many calls will have been made, if nothing else is made."""
-    start = max(now, quota.waits_until or 0)
-    day, quarter = quota.day, quota.quarter
-    # What is left over of a quarter is too little for a page.
-    whole = max(CALLS, quarter.limit - quarter.limit % CALLS)
-    if (over := calls - max(0, day.limit - day.used)) > 0:
-        days = math.ceil(over / day.limit) - 1
-        last = over - days * day.limit
-        return day.ends + days * DAY + (math.ceil(last / whole) - 1) * QUARTER
-    free = whole - quarter.used if start == now else 0
-    if (over := calls - max(0, free)) <= 0:
-        return now
-    return quarter.ends + (math.ceil(over / whole) - 1) * QUARTER
+def calls_before(mine: int, left: dict[int, int]) -> list[int]:
+    """The calls of each page up to the last one of a sync, if all take turns in this order."""
+    turns, pages = dict(left), []
+    while mine in turns:
+        for each, calls in list(turns.items()):
+            pages.append(min(CALLS, calls))
+            turns[each] = calls - CALLS
+            if calls <= CALLS:
+                del turns[each]
+            if each == mine and mine not in turns:
+                break
+    return pages
 
 
-def pages_left(chain: Chain) -> int | None:
-    expected = expected_pages(chain)
-    if chain.percent is None or expected < chain.number:
+def quota_time(pages: list[int], quota: Quotas, now: int) -> int:
+    """When the last of these pages will be read, if nothing else is.
+
+    A page begins if all that it may need is left of both windows, and uses as much as it says.
+    """
+    at = max(now, quota.waits_until or 0)
+    quarter, day = quota.quarter, quota.day
+    ends, day_ends = quarter.ends, day.ends
+    free, day_free = quarter.limit - quarter.used, day.limit - day.used
+    for calls in pages:
+        while at >= ends or free < CALLS or day_free < CALLS:
+            at = max(at, day_ends if day_free < CALLS else ends)
+            if at >= day_ends:
+                day_free, day_ends = day.limit, at - at % DAY + DAY
+            free, ends = quarter.limit, at - at % QUARTER + QUARTER
+        free, day_free = free - calls, day_free - calls
+    return at
+
+
+def calls_left(chain: Chain) -> int | None:
+    """How many calls a sync will still make, by what is expected of it."""
+    fetched, percent = int(chain.counts.get("activities", 0)), chain.percent
+    if not percent:
         return None
-    return expected - chain.completed
+    left = max(0, round(fetched * 100 / percent) - fetched)
+    # Every call brings its border once more, and the last one of all is empty.
+    return math.ceil(left / (PER_CALL - 1)) + 1
 
 
 def active() -> list[Chain]:
@@ -214,6 +237,16 @@ def races(wanted: Wanted) -> list[Any]:
         limit=wanted.limit,
         offset=wanted.offset,
     )
+
+
+def events(limit: int = 200) -> list[str]:
+    """Names that were given before, the most frequent first: what a field may suggest."""
+    rows = part.app.read(
+        "select event_name as name, count(*) as n from strides_race group by event_name"
+        " order by n desc, name limit :limit",
+        limit=limit,
+    )
+    return [row.name for row in rows]
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
 
 from duework import NotFound, Problem, Reply, SharedSecret
 from systems.strides import reading, sync
+from systems.strides.files import store
 from systems.strides.part import part
 
 INSIDE = SharedSecret(setting="internal_secret", header="X-Internal-Secret")
@@ -94,3 +96,28 @@ def list_athletes() -> list[dict[str, Any]]:
     shown = ("id", "firstname", "lastname", "connected", "reason", "sync_status", "sync_error")
     more = ("sync_session_id", "last_synced_at", "races")
     return [{name: getattr(row, name) for name in (*shown, *more)} for row in reading.athletes()]
+
+
+class NewAthlete(msgspec.Struct):
+    firstname: str
+    lastname: str = ""
+
+
+@part.route("/api/athletes", methods=["POST"])
+def add_athlete(body: NewAthlete) -> Reply:
+    """Somebody without an account at Strava, who has files."""
+    number = store.add_athlete(body.firstname, body.lastname)
+    return Reply(201, {"id": number}, {"location": f"/strides/athletes/{number}"})
+
+
+@part.route("/api/athletes/{athlete}/files", methods=["POST"], max_body=50_000_000)
+def take_file(athlete: int, body: bytes, request: Request) -> store.Taken:
+    """FIT, TCX, GPX, packed or not, or an archive of them, as it is; `?zone=`, `race=true`, `name=`."""
+    asked = request.query_params
+    return store.take(
+        athlete,
+        asked.get("name", ""),
+        body,
+        zone=asked.get("zone", ""),
+        race=asked.get("race") == "true",
+    )

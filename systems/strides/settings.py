@@ -17,6 +17,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     client_secret: Secret = Secret("strava-secret")
     # What others have to show that ask for a page by /internal/process-batch; without it nobody may.
     internal_secret: Secret | None = None
+    # What Strava shows when it asks whether we want its events; without it there are none.
+    push_token: Secret | None = None
     # Where browsers find the pages: Strava sends athletes back there.
     public_url: str = "http://127.0.0.1:8377"
     # A Standard-tier application connects ten athletes.

@@ -29,7 +29,6 @@ from duework import (
     http,
 )
 from systems.strides import athlete as athletes
-from systems.strides.bulk import Upsert
 from systems.strides.client import (
     COUNTED,
     AccessLost,
@@ -38,7 +37,14 @@ from systems.strides.client import (
     Reader,
 )
 from systems.strides.part import CALLS, PAGE, PER_CALL, QUOTA, part, settings
-from systems.strides.races import RACE_COLUMNS, Activity, activity_row, race_row, recognise
+from systems.strides.races import Activity, activity_row, race_row, recognise
+from systems.strides.statements import (
+    ACTIVITIES,
+    DOUBLE_ACTIVITIES,
+    DOUBLE_RACES,
+    PUT_LOG,
+    RACES,
+)
 
 Kind = Literal["initial", "full", "incremental"]
 Counts = dict[str, int | float]
@@ -46,38 +52,6 @@ Counts = dict[str, int | float]
 TROUBLE = (Throttled, CallsSpent, http.HttpError, OSError)
 DAY = 86_400
 CANCELLED = "Cancelled by user"
-
-ACTIVITIES = Upsert(
-    "strides_activity",
-    ("athlete_id", "id", "start", "day", "name", "sport", "distance", "moving_time", "seen"),
-    """(athlete_id, id) do update set
-    start = excluded.start, day = excluded.day, name = excluded.name, sport = excluded.sport,
-    distance = excluded.distance, moving_time = excluded.moving_time, seen = excluded.seen""",
-)
-# What the person has corrected stays; everything else is Strava's. An upsert keeps the row that is there.
-RACES = Upsert(
-    "strides_race",
-    RACE_COLUMNS,
-    """(athlete_id, strava_activity_id) do update set
-    start = excluded.start, date = excluded.date, name = excluded.name,
-    elevation_gain = excluded.elevation_gain, average_heartrate = excluded.average_heartrate,
-    max_heartrate = excluded.max_heartrate, polyline = excluded.polyline, seen = excluded.seen,
-    distance = case strides_race.edited when 1 then strides_race.distance else excluded.distance end,
-    distance_class = case strides_race.edited
-        when 1 then strides_race.distance_class else excluded.distance_class end,
-    elapsed_time = case strides_race.edited
-        when 1 then strides_race.elapsed_time else excluded.elapsed_time end,
-    moving_time = case strides_race.edited
-        when 1 then strides_race.moving_time else excluded.moving_time end,
-    event_name = case strides_race.edited
-        when 1 then strides_race.event_name else excluded.event_name end,
-    known_by = case strides_race.edited
-        when 1 then strides_race.known_by else excluded.known_by end""",
-)
-PUT_LOG = """
-insert into strides_log (session, athlete_id, at, level, message)
-values (:session, :athlete, :at, :level, :message)
-"""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -170,8 +144,13 @@ async def activities(
         return Fail(str(lost))
     except ApplicationInactive as inactive:
         await _say(session, athlete, page.run.now, "error", str(inactive))
-        raise Throttled("1h") from inactive
+        raise parked() from inactive
     return _stored(page, walked, athlete, session, version[0].sync_version, reader.used)
+
+
+def parked() -> Throttled:
+    """Nobody reads for an hour: Strava refuses the application, and not an athlete."""
+    return Throttled("1h")
 
 
 async def _reader(page: Page, athlete: int) -> Reader:
@@ -287,15 +266,23 @@ def reconcile(tx: Any, chain: Chain) -> dict[str, int]:
     values = {"athlete": given["athlete"], "after": given["after"], "seen": chain.id}
     gone = tx.write(
         "delete from strides_activity"
-        " where athlete_id = :athlete and start > :after and seen <> :seen",
+        " where athlete_id = :athlete and start > :after and seen <> :seen and id > 0",
         **values,
     )
     races = tx.write(
         "delete from strides_race"
-        " where athlete_id = :athlete and start > :after and seen <> :seen and edited = 0",
+        " where athlete_id = :athlete and start > :after and seen <> :seen and edited = 0"
+        " and strava_activity_id > 0",
         **values,
     )
+    _drop_doubles(tx, given["athlete"])
     return {"gone": gone.changed, "removed": races.changed}
+
+
+def _drop_doubles(tx: Any, athlete: int) -> None:
+    """Recordings from files, below zero, that Strava has told us of, too; one that was edited stays."""
+    for statement in (DOUBLE_RACES, DOUBLE_ACTIVITIES):
+        tx.write(statement, athlete=athlete)
 
 
 @activities.settled

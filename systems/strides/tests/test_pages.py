@@ -303,7 +303,9 @@ def quota(used: int, day: int = 0, *, waits: int | None = None) -> Quotas:
 def test_when_a_number_of_calls_will_have_been_made(
     calls: int, given: Quotas, minutes: int
 ) -> None:
-    assert quota_time(calls, given, NOON) == NOON + minutes * MINUTE
+    pages = [5] * (calls // 5) + [calls % 5] * (calls % 5 > 0)
+
+    assert quota_time(pages, given, NOON) == NOON + minutes * MINUTE
 
 
 def test_the_shown_end_comes_true(world: World, browser: Browser) -> None:
@@ -323,9 +325,10 @@ def test_the_shown_end_comes_true(world: World, browser: Browser) -> None:
         truth = world.chain(athlete).settled
         assert truth is not None
         assert end is not None
-        # To two quarters of an hour: which of the three comes first in a quarter is open.
-        assert abs(end - truth) <= 30 * MINUTE
-        assert truth - NOON >= 60 * MINUTE
+        # To a quarter of an hour: which of the three comes first in one is open.
+        assert abs(end - truth) <= 15 * MINUTE, (athlete, (end - truth) / MINUTE)
+    # It was no matter of one quarter; who is the first to end is open, too.
+    assert max(world.chain(athlete).settled or 0 for athlete in athletes) - NOON >= 60 * MINUTE
 
 
 def test_times_and_paces_read_as_runners_write_them() -> None:

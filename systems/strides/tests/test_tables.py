@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from systems.strides.bulk import Upsert
-from systems.strides.sync import RACES
+from systems.strides.statements import RACES
 from systems.strides.tests.conftest import World
 
 ARTICLE = [
