@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from duework import Part
-from duework.db.migrate import kernel_steps
 from duework.kernel.job import DAY
 from duework.kernel.pruning import prune_round
 from proof.shop import LINKS, START, Ack, Shop
@@ -279,8 +278,9 @@ def _check_migrate(shop: Shop, acks: Acks) -> list[str]:
     _with_part(shop)
     if shop.app.read("select id, word from fresh") != [(10, "a b")]:
         problems.append("the part's rows were not moved once")
-    kernel = " ".join(step.text for step in kernel_steps("sqlite").migrations)
-    wanted = {"effect", "duework_migration"} | set(_CREATES.findall(kernel + SECOND))
+    steps = shop.app.wiring.schema_steps("sqlite")
+    ours = " ".join(each.text for step in steps for each in step.migrations)
+    wanted = {"effect", "duework_migration"} | set(_CREATES.findall(ours + SECOND))
     there = {
         row.name for row in shop.app.read("select name from sqlite_schema where sql is not null")
     }

@@ -66,7 +66,7 @@ def look(tenant: str, id_: str) -> Blob:
             tenant=tenant,
         )
         if not rows:
-            raise UsageError(f"there is no blob {id_!r:.80}: POST it to /blobs first")
+            raise UsageError(f"there is no blob {id_!r:.80}: POST it to /attachments first")
         tx.write(USED, id=id_, now=part.app.now())
     return Blob(rows[0].id, rows[0].type, rows[0].size)
 

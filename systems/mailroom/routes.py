@@ -162,7 +162,7 @@ def retry_failed(person: Person) -> dict[str, int]:
     return {"queued": board.retry_failed(part.app, person.email)}
 
 
-@part.route("/blobs", methods=["POST"], auth=program, max_body=blobs.LARGEST)
+@part.route("/attachments", methods=["POST"], auth=program, max_body=blobs.LARGEST)
 def upload(request: Request, person: Person, body: bytes) -> Reply:
     """Store a file to attach; the same bytes are the same blob."""
     type_ = request.headers.get("content-type", "").partition(";")[0].strip()

@@ -23,6 +23,7 @@ from duework.db.urls import open_database
 from duework.kernel.lanes import Lanes
 from duework.kernel.pruning import prune_round
 from duework.testing import Fuse, FusedTx, Harness, WorkerCrashed, doomed
+from tests.support.kernel import schema_steps
 
 EFFECT = "create table effect (place bigint, job bigint, what text)"
 WRITE = """insert into effect (place, job, what)
@@ -606,12 +607,14 @@ def test_a_migration_is_applied_whole_or_not_at_all(url: str, tmp_path: Path) ->
 
 def test_checksums_are_kept_of_all_that_was_applied_or_of_nothing(url: str) -> None:
     database = open_database(url, "process")
-    steps = [migrate.kernel_steps(database.kind)]
+    steps = schema_steps(database.kind)
     migrate.migrate(database, steps)
 
     def told(what: str) -> list[Any]:
         with database.reading() as tx:
-            found = tx.read(f"select number, {what} as it from duework_migration order by number")
+            found = tx.read(
+                f"select number, {what} as it from duework_migration order by part, number"
+            )
         return [row.it for row in found]
 
     compatible, checksums = told("compatible"), told("checksum")

@@ -81,8 +81,8 @@ def test_many_requests_at_once_with_one_key_are_one_message(room: Room, acme: Br
 
 @pytest.mark.rows("002-X4")
 def test_files_are_stored_once_and_arrive_with_the_mail(room: Room, acme: Browser) -> None:  # noqa: F811
-    made = acme.post("/blobs", content=PDF, headers={"content-type": "application/pdf"})
-    again = acme.post("/blobs", content=PDF, headers={"content-type": "application/pdf"})
+    made = acme.post("/attachments", content=PDF, headers={"content-type": "application/pdf"})
+    again = acme.post("/attachments", content=PDF, headers={"content-type": "application/pdf"})
     assert made.json() == again.json()
     blob = made.json()["id"]
     inline = base64.b64encode(b"a,b\n1,2\n").decode()
