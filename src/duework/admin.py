@@ -25,6 +25,7 @@ from duework.health.why import Why
 from duework.kernel.checks import KERNEL_CHECKS, Invariant
 from duework.kernel.engine import OWN_TASKS
 from duework.kernel.lanes import JOBS
+from duework.shapes import SHAPES
 from duework.shapes.graph import Node, graph
 from duework.shapes.objects.handle import Objects
 
@@ -134,10 +135,10 @@ class Admin(Verbs):
     def about(self) -> dict[str, str]:
         """Which database it is: kind, url without its password, version, schema, durability."""
         database = self.engine.database
-        newest = [
-            f"{each.part} {len(each.migrations)}"
-            for each in self.wiring.schema_steps(database.kind)
-        ]
+        steps = self.wiring.schema_steps(database.kind)
+        # Of the shapes that every App has there is nothing to tell but in `pending`.
+        ours = {f"shape:{each.name}" for each in SHAPES}
+        newest = [f"{each.part} {len(each.migrations)}" for each in steps if each.part not in ours]
         return {
             "kind": database.kind,
             "url": redacted(self._url),

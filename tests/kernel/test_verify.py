@@ -37,7 +37,50 @@ def pages(of: int, **states: str) -> str:
 
 
 # For each invariant, statements that break it in the rows that `healthy` makes.
+STEP = "insert into duework_step (job, place, name, kind, state, fence, failures, started, ended) values"
+EVENT_JOB = "insert into duework_event_job (event, subscriber, job, at, parked) values"
 PLANTED: dict[str, Sequence[str]] = {
+    "step_never_changes": [
+        f"{STEP} ({DONE}, 1, 'a', 'step', 'done', 2, 0, 1, 1)",
+        f"{STEP} ({DONE}, 2, 'b', 'step', 'done', 1, 0, 1, 1)",
+    ],
+    "step_without_gap": [f"{STEP} ({DONE}, 2, 'b', 'step', 'done', 0, 0, 1, 1)"],
+    "step_has_ended": [f"{STEP} ({DONE}, 1, 'a', 'step', 'done', 0, 0, 1, null)"],
+    "step_was_held": [f"{STEP} ({DONE}, 1, 'a', 'step', 'done', 99, 0, 1, 1)"],
+    "child_is_there": [
+        f"{STEP} ({KEYED}, 1, 'a', 'child', 'waiting', 0, 0, 1, null)",
+        "update duework_step set child = 999",
+    ],
+    "signal_is_heard": [
+        f"{STEP} ({KEYED}, 1, 'a', 'wait', 'waiting', 0, 0, 1, null)",
+        f"""update duework_step set event = 'paid', key = '7',
+            due = (select due from duework_job where id = {KEYED})""",
+        "insert into duework_signal (id, event, key, payload, at) values (1, 'paid', '7', '{}', 2)",
+    ],
+    "budget_equals_ledger": [
+        """insert into duework_budget (name, declared, most, per, tz, period, turn, spent, reserved)
+           values ('llm', 9, 9, 'day', 'UTC', 1, 2, 5, 0)"""
+    ],
+    "spend_has_ended": [
+        """insert into duework_spend (id, budget, period, amount, state, note, at, until, ended)
+           values (1, 'llm', 1, 5, 'settled', '', 1, 2, null)"""
+    ],
+    "event_reached_all": [
+        "insert into duework_event (id, name, payload, jobs, at, due) values (1, 'e', '{}', 1, 1, 2)"
+    ],
+    "event_job_is_its_own": [f"{EVENT_JOB} (1, 'somebody', {DONE}, 1, 0)"],
+    "event_job_is_one": [
+        f"update duework_job set task = 'x', owner = 'event:1' where id in ({DONE}, {RETRYING})"
+    ],
+    "parked_event_is_open": [f"{EVENT_JOB} (1, 'somebody', 999, 1, 1)"],
+    "bulk_has_job": [
+        """insert into duework_subscriber (name, event, queue, priority, bulk, within_ms, job, created)
+           values ('s', 'e', 'default', 0, 10, 1, 999, 1)"""
+    ],
+    "sweep_has_sweeper": [
+        """insert into duework_sweep (name, state, job, queue, priority, created)
+           values ('s', 'running', 999, 'default', 0, 1)"""
+    ],
     "blob_content_stays": [
         f"insert into duework_blob values ('b', 7, 0, '{'0' * 64}', '', '{{}}', 1, 2)",
         "insert into duework_blob_trash values (7, 1, 0)",
