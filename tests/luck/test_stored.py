@@ -438,6 +438,77 @@ PLANTED = {
            values (1, {n}, 'q', 't', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)""",
         "start = {n}",
     ),
+    "duework_blob": (
+        """insert into duework_blob (name, content, size, digest, kind, about, created, due)
+           values ('b{n}', {n}, 1, 'd', 'k', '{{}}', 1, 1)""",
+        "content = {n}",
+    ),
+    "duework_budget": (
+        """insert into duework_budget (name, declared, most, per, tz, period, turn, spent, reserved)
+           values ('b{n}', 1, 1, 'day', 'UTC', {n}, 2, 0, 0)""",
+        "period = {n}",
+    ),
+    "duework_spend": (
+        """insert into duework_spend (id, budget, period, amount, state, note, at, until)
+           values ({n}, 'b', 1, 1, 'reserved', '', 1, 1)""",
+        "id = {n}",
+    ),
+    "duework_budget_waiter": (
+        "insert into duework_budget_waiter (budget, job, period) values ('b', {n}, 1)",
+        "job = {n}",
+    ),
+    "duework_topic": ("insert into duework_topic (name) values ('t{n}')", "name = 't{n}'"),
+    "duework_subscriber": (
+        """insert into duework_subscriber (name, event, queue, priority, bulk, within_ms, created)
+           values ('s{n}', 'e', 'default', 0, 1, 1, {n})""",
+        "created = {n}",
+    ),
+    "duework_event": (
+        """insert into duework_event (id, name, payload, jobs, at, due)
+           values ({n}, 'e', '{{}}', 0, 1, 1)""",
+        "id = {n}",
+    ),
+    "duework_event_job": (
+        """insert into duework_event_job (event, subscriber, job, at, parked)
+           values ({n}, 's', {n}, 1, 0)""",
+        "event = {n}",
+    ),
+    "duework_label": ("insert into duework_label (job, headers) values ({n}, '{{}}')", "job = {n}"),
+    "duework_tag": ("insert into duework_tag (job, tag) values ({n}, 't')", "job = {n}"),
+    "duework_metric": (
+        """insert into duework_metric (span, name, start, labels, kind, count, total, most)
+           values (1, 'm', {n}, '{{}}', 'counter', 1, 1, 1)""",
+        "start = {n}",
+    ),
+    "duework_workflow": (
+        """insert into duework_workflow (job, task, call, state, started, due)
+           values ({n}, 't', 1, 'running', 1, 1)""",
+        "job = {n}",
+    ),
+    "duework_step": (
+        """insert into duework_step (job, place, name, kind, state, fence, failures, started, ended)
+           values ({n}, 1, 's', 'step', 'done', 1, 0, 1, 1)""",
+        "job = {n}",
+    ),
+    "duework_signal": (
+        """insert into duework_signal (id, event, key, payload, at)
+           values ({n}, 'e', 'k', '{{}}', 1)""",
+        "id = {n}",
+    ),
+    "duework_signalled": (
+        "insert into duework_signalled (event, key, changed) values ('e', 'k{n}', {n})",
+        "changed = {n}",
+    ),
+    "duework_sweep": (
+        """insert into duework_sweep (name, state, queue, priority, created)
+           values ('s{n}', 'stopped', 'default', 0, {n})""",
+        "created = {n}",
+    ),
+    "duework_sweep_item": (
+        """insert into duework_sweep_item (sweep, key, failures, next_try, changed)
+           values ('s', 'k{n}', 1, 1, {n})""",
+        "changed = {n}",
+    ),
     "duework_migration": (
         """insert into duework_migration (part, number, name, compatible)
            values ('{n}', 1, 'n', 1)""",
