@@ -2,7 +2,9 @@
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -197,6 +199,32 @@ def test_an_apsw_connection_that_was_opened_before_the_app_is_taken(app: App, pa
     assert [job.task for job in app.jobs()] == ["greet"]
     own.close()
     beside.close()
+
+
+def test_a_connection_that_is_busy_in_another_thread_does_not_stop_an_app_from_opening(
+    app: App, path: Path, tmp_path: Path
+) -> None:
+    endless = (
+        "with recursive n (i) as (select 1 union all select i + 1 from n) select max(i) from n"
+    )
+    own, busy = apsw.Connection(str(path)), apsw.Connection(str(tmp_path / "theirs.db"))
+    own.execute("create table mine (x)")
+
+    def count() -> None:
+        with suppress(apsw.InterruptError):
+            busy.execute(endless).fetchall()
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        define(app).enqueue("ada")
+    finally:
+        busy.interrupt()
+        thread.join()
+
+    assert [job.task for job in app.jobs()] == ["greet"]
+    own.close()
+    busy.close()
 
 
 def test_a_connection_of_the_other_library_beside_one_of_apsw_is_still_refused(

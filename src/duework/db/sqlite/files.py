@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from duework.clock import monotonic
+from duework.clock import monotonic, pause
 from duework.db.adopted import unwrapped
 from duework.db.database import Tx
 from duework.errors import Gone, Unavailable, UsageError
@@ -40,6 +40,8 @@ FORKED = (
 _ours: dict[tuple[int, int], int] = {}
 _lock = threading.Lock()
 _hooked: list[bool] = []
+# How long a connection that is busy is asked which files it has open.
+BUSY_SECONDS = 2.0
 # Connections of the process that this one was forked from; kept, since closing them would touch its files.
 _inherited: list[Any] = []
 
@@ -149,7 +151,8 @@ def claim(path: Path, *, force: bool, mounts: Path = MOUNTS) -> Identity:
     if inode is None:
         raise Unavailable(explain(path, OSError("there is no such file")))
     with _lock:
-        if inode not in _ours and handles(inode) > _by_apsw(inode):
+        opened = 0 if inode in _ours else handles(inode)
+        if opened and opened > _by_apsw(inode):
             if _inherited:
                 raise UsageError(FORKED.format(path=path))
             message = (
@@ -286,12 +289,29 @@ def _by_apsw(inode: tuple[int, int]) -> int:
     import apsw
 
     return sum(
-        inode_of(connection.db_filename(name)) == inode
+        inode_of(file) == inode
         for connection in apsw.connections()
         if not any(connection is parents for parents in _inherited)
-        for name in connection.db_names()
-        if connection.db_filename(name)
+        for file in _files_of(connection)
     )
+
+
+def _files_of(connection: Any) -> list[str]:
+    """What it has open. One that runs a statement in another thread cannot say, and is asked again."""
+    import apsw
+
+    until = monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            names = [connection.db_filename(name) for name in connection.db_names()]
+        except apsw.ThreadingViolationError:
+            if monotonic() > until:
+                return []
+            pause(0.001)
+        except apsw.ConnectionClosedError:
+            return []
+        else:
+            return [each for each in names if each]
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
