@@ -152,7 +152,8 @@ def test_a_page_connects_although_its_second_script_is_late(
 
     visitor.page.route("**/hx-ws.min.*.js", hold)
     visitor.page.goto("/", wait_until="commit")
-    visitor.page.wait_for_function("() => window.htmx")
+    # By a timer: nothing is painted while a script of the head is held, so frames would not come.
+    visitor.page.wait_for_function("() => window.htmx", polling=50)
     # Long enough for the timer in which htmx starts; the delay is what is tested.
     visitor.page.evaluate("() => new Promise((done) => setTimeout(done, 300))")
     [late] = held
