@@ -27,6 +27,7 @@ from tests.support.postgres import Emptied, Server, server
 # Seconds by folder, summed over the processes that tests are spread over.
 _took: Counter[str] = Counter()
 WORTH_SAYING = 60
+LONGEST_ID = 100
 _names = (f"t{number}" for number in itertools.count(1))
 
 
@@ -50,6 +51,16 @@ def _spread(config: pytest.Config) -> int:
     """How many processes tests were spread over."""
     chosen = config.getoption("numprocesses", default=None)
     return chosen if isinstance(chosen, int) and chosen > 0 else 1
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes and long texts are called by their argument: a name must be equal in every process.
+
+    A compressed file holds the second it was made in, and two processes would collect two tests.
+    """
+    if isinstance(val, bytes) or (isinstance(val, str) and len(val) > LONGEST_ID):
+        return argname
+    return None
 
 
 @pytest.hookimpl(trylast=True)
