@@ -36,6 +36,11 @@ def wake(tx: Tx, job: int, *, now: int) -> None:
     tx.query(MOVES.wake, {"id": job, "now": now})
 
 
+def hasten(tx: Tx, job: int, *, now: int) -> None:
+    """The same for one that waits for the time that it was given; what was put off since stays so."""
+    tx.query(MOVES.hasten, {"id": job, "now": now})
+
+
 def never_expire(tx: Tx, job: int) -> None:
     """It has begun what cannot be too late any more."""
     tx.query(MOVES.never_expire, {"id": job})
