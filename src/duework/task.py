@@ -190,6 +190,11 @@ class Using(Generic[P, R]):
     def _new_jobs(self, calls: Iterable[tuple[Any, ...]], now: int) -> list[NewJob]:
         return self._new(now, self._task.definition.arguments.encode_many(map(_a_tuple, calls)))
 
+    @property
+    def task_name(self) -> str:
+        """The name of the task behind it."""
+        return self._task.name
+
     def as_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:
         """The job of one call, to be written in a transaction."""
         payload = self._task.definition.arguments.encode(args, kwargs)

@@ -15,8 +15,8 @@ from tests.support.harness import HarnessOn
 __all__ = ["h"]
 
 
-@pytest.mark.parametrize("kind", ["step", "sleep", "wait", "child"])
-def test_two_steps_at_the_same_time_are_refused_from_the_first_on(h: Harness, kind: str) -> None:
+@pytest.mark.parametrize("beside", ["step", "sleep", "wait", "child"])
+def test_two_steps_at_the_same_time_are_refused_from_the_first_on(h: Harness, beside: str) -> None:
     @h.app.task
     async def other() -> int:
         return 1
@@ -32,7 +32,7 @@ def test_two_steps_at_the_same_time_are_refused_from_the_first_on(h: Harness, ki
             "sleep": lambda: run.sleep("1s"),
             "wait": lambda: run.wait_for("paid", timeout="1s"),
             "child": lambda: run.child("second", other),
-        }[kind]
+        }[beside]
         await asyncio.gather(run.step("first", one), second())
 
     job = order.enqueue()
@@ -185,3 +185,28 @@ def test_a_signal_that_one_run_of_a_job_has_taken_is_not_taken_by_the_next_run(h
 
     assert heard == [1, 2]
     sound(h)
+
+
+def test_a_step_that_its_task_does_not_await_fails_the_attempt_and_commits_nothing(
+    h: Harness,
+) -> None:
+    left: list[Any] = []
+
+    @h.app.task(retries=0)
+    async def order(run: Run) -> None:
+        began = asyncio.Event()
+
+        async def long() -> None:
+            run.write(WRITE, job=1, what="inside")
+            began.set()
+            await asyncio.Event().wait()
+
+        run.write(WRITE, job=1, what="outside")
+        left.append(asyncio.create_task(run.step("long", long)))
+        await began.wait()
+
+    job = order.enqueue()
+    h.drain()
+
+    assert "has not ended, and its task has: await it" in str(h.app.job(job.id).error)
+    assert effects(h) == []

@@ -343,7 +343,9 @@ def test_over_a_million_rows_the_users_index_is_used_and_nothing_is_sorted(h: Ha
 
 def test_a_row_that_the_query_gives_twice_is_done_once(h: Harness) -> None:
     tracks(h, 3)
-    twice = "select t.id from track t join track o on o.rank >= 0 where t.done is null order by t.id"
+    twice = (
+        "select t.id from track t join track o on o.rank >= 0 where t.done is null order by t.id"
+    )
     made = Enrich(h, twice, parallel=8)
 
     h.advance("1s")
