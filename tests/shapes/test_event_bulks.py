@@ -9,8 +9,8 @@ import pytest
 
 from duework import App, Event, Fail, Run, Snooze, Throttled
 from duework.testing import Harness
-from tests.support.harness import HarnessOn
 from tests.shapes.test_events import WRITE, got, h, in_bulks
+from tests.support.harness import HarnessOn
 
 __all__ = ["h"]
 

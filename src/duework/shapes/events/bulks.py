@@ -104,7 +104,8 @@ class Bulks:
                 except (Snooze, Throttled):
                     raise
                 except Exception as error:  # noqa: BLE001 - whatever it raises, each event runs alone
-                    return self._failed(run, subscriber, {**events, **odd}, describe(error))
+                    self._failed(run, subscriber, {**events, **odd}, describe(error))
+                    return None
                 return self._went(run, subscriber, events, odd, back)
 
             return abulk
@@ -116,7 +117,8 @@ class Bulks:
             except (Snooze, Throttled):
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it raises, each event runs alone
-                return self._failed(run, subscriber, {**events, **odd}, describe(error))
+                self._failed(run, subscriber, {**events, **odd}, describe(error))
+                return None
             return self._went(run, subscriber, events, odd, back)
 
         return bulk
@@ -153,11 +155,13 @@ class Bulks:
         if isinstance(back, (Snooze, Throttled)):
             return back
         if isinstance(back, Outcome):
-            return self._failed(run, name, {**events, **odd}, said(back))
+            self._failed(run, name, {**events, **odd}, said(back))
+            return None
         returned = _given_back(back)
         again = [job for job, event in events.items() if event.id in returned]
         done = [job for job in events if job not in again]
-        return self._end(run, name, done, sorted([*again, *odd]), "it was given back")
+        self._end(run, name, done, sorted([*again, *odd]), "it was given back")
+        return None
 
     def _end(
         self, run: Run, name: str, done: Sequence[int], alone: Sequence[int], why: str

@@ -100,16 +100,18 @@ class Flow:
         async with self._arrived(name, "sleep") as row:
             if row.due is None:
                 now = self._now()
+                due = now + milliseconds(length)
                 # What is recorded is when it ends, which does not change any more.
-                row = row._replace(state="done", due=now + milliseconds(length), ended=now)
-                self._free(row.due or now, partial(_recorded, job=self._job.id, row=row))
-            if row.due is not None and row.due > self._now():
+                slept = row._replace(state="done", due=due, ended=now)
+                self._free(due, partial(_recorded, job=self._job.id, row=slept))
+            elif row.due > self._now():
                 self._free(row.due)
 
     async def wait_for(self, event: str, key: str, within: Duration | None) -> Any:
         """The payload of the next signal of an event, of those since the job was enqueued."""
         NewSignal(event, key)  # refuses what is no name
-        async with self._arrived((f"{event}:{key}" if key else event)[:NAME], "wait") as row:
+        async with self._arrived((f"{event}:{key}" if key else event)[:NAME], "wait") as found:
+            row = found
             if row.state == "trying":
                 due = NEVER if within is None else min(self._now() + milliseconds(within), NEVER)
                 row = row._replace(state="waiting", event=event, key=key, due=due)
