@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,11 +22,10 @@ from duework import (
     Tick,
     UsageError,
 )
-from duework.health.verify import verify
 from duework.shapes.sweeps.rounds import wrapped
 from duework.shapes.sweeps.verbs import EndedItem, SweepGroup, commit
 from duework.testing import Harness
-from tests.support.checks import EVERY
+from tests.support.checks import sound_at_the_end
 from tests.support.harness import HarnessOn
 
 TABLE = "create table track (id bigint primary key, rank bigint not null, done bigint)"
@@ -35,14 +35,9 @@ DONE = "update track set done = coalesce(done, 0) + 1 where id = :id"
 
 
 @pytest.fixture
-def h(harness: Harness) -> Any:
-    with harness.app.transaction() as tx:
-        tx.write(TABLE)
-        tx.write(INDEX)
-    yield harness
-    with harness.app.wiring.engine.database.reading() as tx:
-        broken = [each for each in verify(tx, EVERY) if each.violations]
-    assert broken == []
+def h(harness: Harness) -> Iterator[Harness]:
+    with sound_at_the_end(harness, TABLE, INDEX):
+        yield harness
 
 
 def tracks(h: Harness, count: int) -> None:

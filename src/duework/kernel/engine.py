@@ -183,7 +183,8 @@ class Engine:
     def _last_writes(self, tx: Tx) -> None:
         """Counters, with a transaction that is written anyway."""
         self.minutes.write(tx)
-        self.series.write(tx)
+        if self.series.pending:
+            self.series.write(tx)
 
     def _draw_elsewhere(self) -> None:
         self.ids.scatter()

@@ -8,8 +8,8 @@ from typing import Any
 
 from duework.db.sqlite.image import OVER, Image
 from duework.db.sqlite.pages import PAGE, changed, packed, unpacked
-from duework.db.writer.answers import Waiting
 from duework.db.writer.blocks import inside_transaction
+from duework.db.writer.requests import Waiting
 from duework.durations import Duration, Moment, planned
 from duework.errors import UsageError
 from duework.kernel.engine import Engine
