@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,8 +61,8 @@ class Program:
 
 
 @pytest.fixture
-def app(emptied: str) -> Iterator[App]:
-    made = shop(emptied)
+def app(emptied: str, tmp_path: Path) -> Iterator[App]:
+    made = shop(emptied, str(tmp_path / "blobs"))
     yield made
     made.close()
 
