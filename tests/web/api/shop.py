@@ -83,10 +83,9 @@ def _records(app: App) -> None:
     async def ship(event: Event[Any]) -> None:
         raise ConnectionError("no van")
 
-    @app.sweep("select 1 as id union all select 2", retries=0, every="1h", start=False)
-    async def count_stock(id: int) -> None:  # noqa: A002 - the column
-        if id == 2:
-            raise ValueError(HOSTILE)
+    @app.sweep("select 2 as shelf", retries=0, every="1h", start=False)
+    async def count_stock(shelf: int) -> None:
+        raise ValueError(HOSTILE)
 
     llm = app.budget("llm", limit=5)
 

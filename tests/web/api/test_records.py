@@ -13,7 +13,6 @@ from duework.errors import NotFound
 from duework.web.tokens import Tokens
 from tests.web.api.conftest import Program
 from tests.web.api.shop import HOSTILE
-from tests.web.api.test_client import server  # noqa: F401 - a fixture
 from tests.web.api.test_shapes import audit
 from tests.web.conftest import task, work
 
