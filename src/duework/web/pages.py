@@ -43,6 +43,7 @@ LOOKS = {
     "pace": ("pace", ""),
     "full": ("pace", ""),
     "retry": ("retry", ""),
+    "running": ("running", ""),
     "lease over": ("late", "warn"),
     "parked": ("late", "warn"),
     "in turn": ("ready", ""),
@@ -235,8 +236,8 @@ def _owner_url(owner: str) -> str:
 
 
 def _reasons(visit: Visit, found: Job[Any]) -> list[Reason]:
-    """All that hold, the first first; none for a job that runs or has ended."""
-    if found.state != "open" or found.phase == "running":
+    """All that hold, the first first; none for a job that has ended."""
+    if found.state != "open":
         return []
     theirs = [name for name in visit.app.wiring.registry.names() if not name.startswith(OWN_TASKS)]
     why = visit.app.why(found.id)
