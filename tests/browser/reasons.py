@@ -128,7 +128,11 @@ def worker(pid: str) -> None:
         )
 
 
+def enqueue() -> int:
+    return greet.using(delay="1h").enqueue("somebody").id
+
+
 if __name__ == "__main__":
-    acts: dict[str, Any] = {"seed": seed, "worker": worker}
+    acts: dict[str, Any] = {"seed": seed, "worker": worker, "enqueue": enqueue}
     sys.stdout.write(json.dumps(acts[sys.argv[1]](*sys.argv[2:])))
     app.close()

@@ -70,12 +70,6 @@ class Site:
             self._process.stdout.close()
             self._process = None
 
-    @property
-    def pid(self) -> int:
-        """Of the process that serves them."""
-        assert self._process is not None
-        return self._process.pid
-
     def elsewhere(self, module: str, *words: str) -> Any:
         """What a program prints that acts on the same database."""
         ended = subprocess.run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 from duework import App, Event, Run
@@ -20,7 +19,7 @@ class Records:
         self.app = app
         self.hear = app.on("shipped", name="hear", retries=0)(self._hear)
         self.clean = app.sweep("select 7 as number", name="clean", backoff="1h")(self._clean)
-        self.llm = app.budget("llm", limit=5)
+        self.llm = app.budget("llm", limit=50)
         self.order = app.task(name="order")(self._order)
 
     @staticmethod
@@ -38,10 +37,9 @@ class Records:
         await run.sleep("1ms")
         return await run.wait_for("approved", key=item)
 
-    def seed(self, folder: Path) -> dict[str, Any]:
+    def seed(self) -> dict[str, Any]:
         """Some of everything, and where it is."""
         app = self.app
-        app.wiring.bound.blobs = str(folder)
         event = app.publish("shipped", NASTY)
         app.publish(LONGEST, {"of": LONGEST})
         flows = [self.order.using(tags=("tenant:7",)).enqueue(item).id for item in (NASTY, LONGEST)]

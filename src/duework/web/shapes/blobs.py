@@ -36,9 +36,10 @@ def blobs(visit: Visit) -> Response:
 
 
 def delete(visit: Visit) -> Response:
-    """Take one away, after asking."""
+    """Take one away, after typing it."""
     found, engine = visit.app.blobs.info(required(visit, "key", MOST_KEY)), visit.app.wiring.engine
-    if not sure(visit):
+    typed = f"delete {found.key[-20:]}"
+    if not sure(visit) or (visit.sent("typed") != typed and not visit.by_program):
         return ask(
             *(visit, f"Delete blob {found.key[:60]}?", "Its content is gone for good."),
             effects=[("failed", f"{found.size:,} bytes are deleted")],
@@ -46,6 +47,8 @@ def delete(visit: Visit) -> Response:
             crumb=("/blobs", "Blobs"),
             keep="Keep it",
             button="Delete the blob",
+            typed=typed,
+            wrong=f"That is not “{typed}”." if visit.sent("sure") == "yes" else "",
         )
 
     def act(tx: Tx) -> str:
@@ -58,5 +61,5 @@ def delete(visit: Visit) -> Response:
 
 PAGES = [
     OwnPage("/blobs", blobs, nav=NavItem("Blobs", "download", "State", place=60)),
-    OwnPage("/blobs/delete", delete, "operate", "POST"),
+    OwnPage("/blobs/delete", delete, "admin", "POST"),
 ]
