@@ -75,7 +75,8 @@ def list_(*, as_json: bool) -> None:
 
 
 PEOPLE = """
-select login, zone, hour, second_hour, weekly, active, next_at, problem, discord_problem, telegram_problem, has_token,
+select login, zone, hour, second_hour, weekly, active, next_at, problem, discord_problem,
+telegram_problem, has_token,
 (select streak from streaks_day where person = streaks_person.id order by day desc limit 1) as streak
 from streaks_person order by login_key
 """
