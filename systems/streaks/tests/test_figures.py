@@ -10,6 +10,7 @@ import pytest
 
 from duework import Error
 from systems.streaks.check import check
+from systems.streaks.choose import DUE
 from systems.streaks.tests.conftest import Place
 from tests.support.plans import by_index
 
@@ -83,8 +84,7 @@ def test_the_database_itself_refuses_a_state_that_is_none(place: Place) -> None:
         "select id from duework_job where lane = 1 and state = 'open' and worker is null order by due",
         "select id from duework_job where batch = 1",
         "select id from duework_job where task = 'a' and key = 'b' and state = 'open'",
-        "select id from streaks_person where active = 1 and has_token = 1 and problem is null"
-        " and next_at <= 1",
+        f"select id from streaks_person where {DUE.replace(':now', '1')}",  # noqa: S608 - constants
     ],
     ids=["status", "batch", "person", "due"],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from duework import Error, UsageError
@@ -71,7 +73,7 @@ def test_the_limit_comes_first_also_for_those_who_have_much(world: World) -> Non
     world.h.drain()
 
     calls = [page.quota["15m"] for page in world.chain(6001).pages() if page.quota]
-    made = [after - before for before, after in zip(calls, calls[1:], strict=False)]
+    made = [after - before for before, after in pairwise(calls)]
     # 154 are used after the first page, and 160 are four fifths: one large page, then small ones.
     assert (calls[0], made[0]) == (154, 8)
     assert set(made[1:]) == {3}
