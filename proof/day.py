@@ -38,7 +38,7 @@ GITHUB_FAULTS = [
     {"route": "graphql", "calls": "3%", "do": "drop_before"},
     {"route": "graphql", "calls": "3%", "do": "drop_after"},
 ]
-SEND_FAULTS = [
+SEND_FAULTS: list[dict[str, Any]] = [
     {"calls": "4%", "do": "drop_after"},
     {"calls": "3%", "do": "status", "status": 500},
     {"calls": "3%", "do": "drop_before"},
