@@ -6,10 +6,10 @@ import argparse
 import logging
 import sys
 
-from bench.articles import mail, remind
+from bench.articles import activities, mail, people, remind
 from bench.articles.figure import Figure, table
 
-FIGURES = {**mail.FIGURES, **remind.FIGURES}
+FIGURES = {**people.FIGURES, **mail.FIGURES, **remind.FIGURES, **activities.FIGURES}
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from duework.durations import Duration, milliseconds
 from duework.errors import NotFound, UsageError
 from duework.kernel.paces import admission
 from duework.kernel.paces.admission import PACES, Change
-from duework.kernel.paces.pace import Pace
+from duework.kernel.paces.pace import Pace, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,18 @@ class Paces(Verbs):
     def reset(self, name: str) -> None:
         """Let a pace forget everything: what it used, what blocks it, what it learned."""
         self.change(name, admission.reset)
+
+    def take(self, name: str, units: int = 1) -> bool:
+        """Take so much of a quota at once; False, and nothing is taken, if that is not left of it.
+
+        For a job that finds out on its way that it needs more than its claim took.
+        """
+        known = self.registry.paces.get(name)
+        if known is None or known.kind != "quota":
+            raise UsageError(f"{name} is no quota that is declared here")
+        wanted = (name, known, whole("what is taken", units))
+        granted: bool = self.engine.writer.call(self.engine.take_paces, [wanted])[0]
+        return granted
 
     def change(self, name: str, how: Change) -> None:
         """Change the row of a pace."""
