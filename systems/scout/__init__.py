@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from systems.scout import cli, cluster, first, pages, routes
+from systems.scout.desk import acts
 from systems.scout.part import part
 from systems.scout.reading import opportunities
 from systems.scout.seed import promises, seed
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     app: App
 
 __all__ = [
+    "acts",
     "app",
     "cli",
     "cluster",

@@ -58,7 +58,9 @@ def browse(words: str = "", genre: str = "", order: str = "ratings", after: str 
             if wanted in folded(f"{row.track_name}\n{row.seller_name}"):
                 found.append(row)
                 if len(found) == PAGE:
-                    return Listed(found, f"{at}:{id_}" if _goes_on(sql, at, id_, given) else None, looked)
+                    return Listed(
+                        found, f"{at}:{id_}" if _goes_on(sql, at, id_, given) else None, looked
+                    )
         if len(rows) < size:
             return Listed(found, None, looked)
         if looked >= LOOKED:
@@ -77,7 +79,9 @@ def place(after: str) -> tuple[int, int]:
     try:
         found = int(at), int(id_)
     except ValueError:
-        raise UsageError("`after` is the end of a page before: take the link of that page") from None
+        raise UsageError(
+            "`after` is the end of a page before: take the link of that page"
+        ) from None
     if not all(0 <= each <= FIRST for each in found):
         raise UsageError("`after` is the end of a page before: take the link of that page")
     return found
@@ -93,15 +97,6 @@ def genres() -> list[str]:
     """Those that the store has."""
     rows = part.app.read("select distinct name from scout_category order by name limit 100")
     return [row.name for row in rows]
-
-
-def names_of(ids: list[int]) -> dict[int, str]:
-    """What apps are called."""
-    found = {}
-    for id_ in ids:
-        for row in part.app.read("select track_name from scout_app where track_id = :id", id=id_):
-            found[id_] = row.track_name
-    return found
 
 
 def one_app(track_id: int) -> dict[str, Any]:
@@ -169,6 +164,36 @@ def rank_history(track_id: int, now: int) -> dict[str, list[tuple[int, float]]]:
     return found
 
 
+def ratings_history(track_id: int, now: int) -> dict[str, list[tuple[int, float]]]:
+    """How many ratings it had, day by day."""
+    rows = part.app.read(
+        "select snapshot_at, rating_count from scout_snapshot where track_id = :id"
+        " and snapshot_at > :since order by snapshot_at limit 400",
+        id=track_id,
+        since=now - HISTORY,
+    )
+    return {"ratings": [(row.snapshot_at, row.rating_count) for row in rows]} if rows else {}
+
+
+def reviews(track_id: int) -> list[Any]:
+    """The newest reviews."""
+    return part.app.read(
+        "select rating, title, content, author, version, written_at, sentiment from scout_review"
+        " where track_id = :id order by seen_at desc, id limit :most",
+        id=track_id,
+        most=SHOWN,
+    )
+
+
+def versions(track_id: int) -> list[Any]:
+    return part.app.read(
+        "select version, released_at, notes, seen_at from scout_version where track_id = :id"
+        " order by seen_at desc, version desc limit :most",
+        id=track_id,
+        most=SHOWN,
+    )
+
+
 def chart_name(collection: str) -> str:
-    """topfreeapplications is "top free"."""
+    """What Apple calls topfreeapplications is "top free"."""
     return collection.removesuffix("applications").replace("top", "top ", 1)

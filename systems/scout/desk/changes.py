@@ -1,7 +1,7 @@
 """What changed: opportunities that are new, rise, fall, are judged otherwise or are gone.
 
-Every half hour the ranking is compared with how it was last told of; what differs becomes a line, and the scores
-a history. Nothing is compared while nothing has been judged since.
+Every half hour the ranking is compared with how it was last told of; what differs becomes a line, and the
+scores a history. Nothing is compared while nothing has been judged since.
 """
 
 from __future__ import annotations
@@ -70,7 +70,10 @@ def line(old: Any | None, new: Any, place: int) -> tuple[str, str] | None:
     if old is None:
         return "new", f"New: {new.name}, {new.score:g} of 100, place {place}"
     if old.verdict != new.verdict:
-        return "verdict", f"{new.name}: {new.verdict} instead of {old.verdict}, {new.score:g} of 100"
+        return (
+            "verdict",
+            f"{new.name}: {new.verdict} instead of {old.verdict}, {new.score:g} of 100",
+        )
     by = new.score - old.score
     if abs(by) < WORTH:
         return None

@@ -1,4 +1,4 @@
-"""Reports: an opportunity as it is now, behind a link that nobody can guess, until a day or until it is revoked.
+"""Reports: an opportunity as it is now, behind a link that nobody can guess, for some days.
 
 Of the link only a hash is kept. What is shown is a copy: it does not change when scout learns more. The page
 has no script and sets no cookie.

@@ -74,9 +74,8 @@ def add_app(tx: Any, track_id: int, now: int) -> None:
     """An app by its number in the store: looked up before all others, and starred."""
     if not 0 < track_id < 2**53:
         raise UsageError("an app is a number: the digits after `id` in its address in the store")
-    store.apps(tx, [Found(track_id=track_id)], now) if not tx.read(
-        "select 1 as x from scout_app where track_id = :id", id=track_id
-    ) else None
+    if not tx.read("select 1 as x from scout_app where track_id = :id", id=track_id):
+        store.apps(tx, [Found(track_id=track_id)], now)
     tx.write(
         "update scout_app set enrich_priority = :first where track_id = :id and enriched_at is null",
         first=FIRST,

@@ -1,6 +1,6 @@
 """Keywords: the list, one with who is found for it, those put in by hand, and those that are followed.
 
-A followed keyword is searched for once a day, before others, and who was found in which place is kept each time.
+A followed keyword is searched for once a day, before others, and who was found where is kept each time.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def _again(tx: Any, now: int) -> int:
 
 
 @part.on("rankings-updated")
-def keep_places(run: Run, event: Event) -> None:
+def keep_places(run: Run, event: Event[Any]) -> None:
     """Keep the places of followed keywords as soon as they are known."""
     words = event.payload["keywords"]
     run.commit(lambda tx: _keep(tx, words))
