@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from systems.scout import cli, cluster, first, pages, routes
-from systems.scout.desk import acts
+from systems.scout.desk import acts, commands
 from systems.scout.part import part
 from systems.scout.reading import opportunities
 from systems.scout.seed import promises, seed
@@ -23,6 +23,7 @@ __all__ = [
     "app",
     "cli",
     "cluster",
+    "commands",
     "first",
     "opportunities",
     "pages",

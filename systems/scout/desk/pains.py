@@ -28,7 +28,21 @@ EMPTY = frozenset(
         *("this", "that", "have", "has", "had", "was", "were", "not", "but", "they", "are", "all"),
         *("just", "very", "can", "cant", "don", "dont", "doesn", "does", "would", "could", "will"),
         *("when", "what", "there", "from", "been", "too", "out", "use", "used", "using", "one"),
-        *("apps", "even", "after", "then", "than", "them", "its", "also", "only", "really", "like"),
+        *(
+            "apps",
+            "even",
+            "review",
+            "stars",
+            "after",
+            "then",
+            "than",
+            "them",
+            "its",
+            "also",
+            "only",
+            "really",
+            "like",
+        ),
         *("how", "why", "any", "more", "time", "need", "want", "because", "about", "into", "over"),
     }
 )
@@ -127,5 +141,5 @@ def everywhere(most: int = 10) -> list[tuple[Any, list[Pain]]]:
 
 def quoted(review: Any) -> str:
     """The first words of a review."""
-    text = " ".join(f"{review.title}: {review.content}".split())
+    text = " ".join(f"{review.title} {review.content}".split())
     return text if len(text) <= QUOTED else f"{text[:QUOTED].rstrip()}…"

@@ -205,11 +205,11 @@ def nothing_followed(run: Run) -> bool:
 )
 def follow_up(run: Run) -> int:
     """Have followed keywords searched for again, and forget places that are too old."""
-    run.commit(lambda tx: _again(tx, run.now))
+    run.commit(lambda tx: again(tx, run.now))
     return 0
 
 
-def _again(tx: Any, now: int) -> int:
+def again(tx: Any, now: int) -> int:
     rows = tx.read(
         "select keyword from scout_tracked where next_at <= :now order by next_at limit :most",
         now=now,

@@ -25,7 +25,7 @@ def client(world: World, **headers: str) -> Browser:
 
 @pytest.fixture
 def program(world: World) -> Browser:
-    secret = Tokens(world.app).add("operator", "operate", None)
+    secret = Tokens(world.app).add("program", "operate", None)
     return client(world, authorization=f"Bearer {secret}")
 
 
