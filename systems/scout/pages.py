@@ -149,6 +149,7 @@ def one_app(track_id: int) -> Template:
         "apps",
         **given,
         **_app_history(track_id, now),
+        chart_name=apps.chart_name,
         reviews=apps.reviews(track_id),
         versions=apps.versions(track_id),
         pains=pains.of_app(track_id, given["app"].track_name),
@@ -276,4 +277,5 @@ def failed() -> Template:
 @part.page("/doctor", title="Doctor", nav=False)
 def look() -> Template:
     found = doctor.doctor(part.app.now())
-    return page("doctor.html", "doctor", checks=found)
+    worst_first = sorted(found, key=lambda each: doctor.ORDER.index(each.fitness))
+    return page("doctor.html", "doctor", checks=worst_first)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 Series = Mapping[str, Sequence[tuple[int, float]]]
 LINES = ("l-run", "l-done", "l-warn", "l-unsure", "l-text", "l-wait")
 FILLS = ("f-run", "f-done", "f-warn", "f-unsure", "f-text", "f-wait")
-LEFT, HIGH, HEIGHT, TOP = 6.0, 96.0, 132, 10.0
+LEFT, HIGH, HEIGHT, TOP = 8.0, 96.0, 132, 10.0
 STEPS = (1, 2, 2.5, 5, 10)
 
 
@@ -137,9 +137,17 @@ def _grid(low: float, high: float, *, ranks: bool) -> str:
     for value in (low, (low + high) / 2, high):
         y = TOP + _y(value, low, high, ranks=ranks)
         out.append(f'<line x1="{LEFT}%" x2="100%" y1="{y:.1f}" y2="{y:.1f}" class="g"/>')
-        words = f"{value:,.0f}" if high >= 10 or value == int(value) else f"{value:.2g}"  # noqa: PLR2004 - ten and more have no decimals
-        out.append(f'<text x="{LEFT - 0.8:g}%" y="{y + 4:.1f}" class="end">{words}</text>')
+        out.append(f'<text x="{LEFT - 0.8:g}%" y="{y + 4:.1f}" class="end">{short(value)}</text>')
     return "".join(out)
+
+
+def short(value: float) -> str:
+    """A number at an axis: 250k, 1.5M, 0.02."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if value >= size:
+            scale = 1e3 if unit == "k" else size
+            return f"{value / scale:.3g}{unit}"
+    return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"  # noqa: PLR2004 - ten and more have no decimals
 
 
 def _dot(x: float, y: float, cls: str) -> str:

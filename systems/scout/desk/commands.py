@@ -16,7 +16,6 @@ from systems.scout.desk import reports, stars, steering, words
 from systems.scout.desk.shown import report_body
 from systems.scout.part import part
 
-ORDER = ("problem", "warning", "ok")
 MARKS = {"problem": "FAIL", "warning": "warn", "ok": "ok"}
 piece = click.argument("piece", type=click.Choice(steering.PIECES))
 
@@ -139,7 +138,7 @@ def requeue(*, job: int | None) -> None:
 @as_json
 def doctor(*, strict: bool, as_json: bool) -> None:
     """Say whether scout is fit to be left alone; exit code 1 if it is not."""
-    checks = sorted(gate.doctor(part.app.now()), key=lambda each: ORDER.index(each.fitness))
+    checks = sorted(gate.doctor(part.app.now()), key=lambda each: gate.ORDER.index(each.fitness))
     bad = {"problem", "warning"} if strict else {"problem"}
     wrong = any(each.fitness in bad for each in checks)
     if as_json:

@@ -19,7 +19,7 @@ EACH_MINUTE = re.compile(r"(\*|\*/1|0-59)(/1)?\s")
 SCHEDULES = (
     "select key, rule, owner, why, idle from duework_schedule where key like 'scout.%' order by key"
 )
-MONTH = 30 * 24 * 60
+ORDER = ("problem", "warning", "ok")
 LOCAL = ("http://127.0.0.1", "http://localhost")
 
 

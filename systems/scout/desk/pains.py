@@ -6,6 +6,7 @@ called after say nothing and are left out; so do words that happy people use as 
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from systems.scout.desk import groups
 from systems.scout.part import part
 
 POOR = 2
+SENTENCE = re.compile(r"[.,;:!?()\n]+")
 # So many apps are looked at, and so many reviews of each.
 APPS, REVIEWS = 10, 200
-SHOWN, QUOTES = 10, 3
+SHOWN, QUOTES = 6, 3
 LEAST = 2
 QUOTED = 160
 # What every complaint says.
@@ -60,9 +62,11 @@ class Pain:
 
 def terms(text: str) -> set[str]:
     """Words and pairs of neighbours that say something."""
-    found = keywords.words(text)
-    pairs = {f"{a} {b}" for a, b in pairwise(found) if a not in EMPTY and b not in EMPTY}
-    return pairs | {each for each in found if each not in EMPTY}
+    found: set[str] = set()
+    for sentence in SENTENCE.split(text):
+        said = [each for each in keywords.words(sentence) if each not in EMPTY]
+        found |= {*said, *(f"{a} {b}" for a, b in pairwise(said))}
+    return found
 
 
 def complaints(
@@ -87,14 +91,17 @@ def complaints(
 
 
 def _apart(ranked: list[str], said: dict[str, list[Any]]) -> list[str]:
-    """Without words of a pair that the same reviews have: the pair says more."""
-    pairs = [each for each in ranked if " " in each]
-    return [
-        term
-        for term in ranked
-        if " " in term
-        or not any(term in pair.split() and len(said[pair]) == len(said[term]) for pair in pairs)
-    ]
+    """Without those that share a word and all of their reviews with one before: they say the same."""
+    kept: list[str] = []
+    for term in ranked:
+        same = (
+            each
+            for each in kept
+            if set(each.split()) & set(term.split()) and len(said[each]) == len(said[term])
+        )
+        if next(same, None) is None:
+            kept.append(term)
+    return kept
 
 
 def _pain(term: str, said: dict[str, list[Any]], of: int) -> Pain:
