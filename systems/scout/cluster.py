@@ -23,7 +23,7 @@ from typing import Any
 
 from duework import Run
 from systems.scout.evaluate import days_since, half_up
-from systems.scout.opportunity import WEIGHTS, opportunity
+from systems.scout.opportunity import WEIGHTS, ask_for
 from systems.scout.part import part
 
 LOWEST_RANK = 15
@@ -153,8 +153,7 @@ def cluster(run: Run) -> int:
     unique = list({each["id"]: each for each in reversed(found)}.values())[::-1]
     _store(run, unique)
     best = sorted(unique, key=lambda each: (-each["score"], each["id"]))[:BEST]
-    for each in best:
-        run.start(opportunity, cluster=each["id"])
+    ask_for(run, [each["id"] for each in best])
     return len(unique)
 
 
