@@ -79,6 +79,7 @@ async def paid(debate: int, step: str, messages: list[dict[str, str]], ask: Ask)
     if (kept := await _kept(debate, step, digest)) is not None:
         return kept
     reserved = most(messages, settings())
+    await _fits(reserved)
     async with LLM.reserve(as_dollars(reserved), note=f"{step}, debate {debate}") as spend:
         number = await _open(debate, step, digest, reserved)
         try:
@@ -95,6 +96,16 @@ async def paid(debate: int, step: str, messages: list[dict[str, str]], ask: Ask)
         spend.settle(as_dollars(cost))
         await _close(debate, number, "settled", answer, cost)
     return answer
+
+
+async def _fits(reserved: int) -> None:
+    """Refuse what no day's budget is enough for: nobody should wait for that."""
+    limit = (await LLM.astatus()).limit
+    if reserved > limit * 1_000_000:
+        dollars = as_dollars(reserved)
+        raise NothingSpent(
+            f"a question may cost ${dollars}, more than the budget of a day: raise it", lasting=True
+        )
 
 
 def digest_of(messages: list[dict[str, str]]) -> str:
