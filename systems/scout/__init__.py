@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from systems.scout import cli, cluster, first, pages, routes
+from systems.scout.economy import faces as costs
+from systems.scout.opportunity import faces as debates
 from systems.scout.part import part
 from systems.scout.reading import opportunities
 from systems.scout.seed import promises, seed
@@ -21,6 +23,8 @@ __all__ = [
     "app",
     "cli",
     "cluster",
+    "costs",
+    "debates",
     "first",
     "opportunities",
     "pages",
