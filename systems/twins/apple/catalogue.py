@@ -137,7 +137,7 @@ class App:
 
 class Catalogue:
     def __init__(self, seed: int, now: int, count: int = COUNT) -> None:
-        self._born = now
+        self.born = now
         draw = random.Random(f"apple/{seed}")
         self.seed = seed
         makers = _makers(draw, count)
@@ -152,11 +152,11 @@ class Catalogue:
                 self._index.setdefault(word, set()).add(app.id)
 
     def sold_in(self, app: App, country: str) -> bool:
-        return country == "us" or _noise(self.seed, app.id, country) > 0.1
+        return country == "us" or noise(self.seed, app.id, country) > 0.1
 
     def ratings(self, app: App, country: str, now: int) -> int:
         """How many ratings the storefront shows; they grow from day to day."""
-        days = max(0, now - self._born) // DAY
+        days = max(0, now - self.born) // DAY
         return int((app.ratings + app.daily * days) * COUNTRIES.get(country, 0.02))
 
     def search(self, term: str, country: str, now: int, *, developer: bool = False) -> list[App]:
@@ -191,7 +191,7 @@ class Catalogue:
             return sorted(apps, key=lambda app: (-app.released, app.id))
 
         def place(app: App) -> tuple[float, int]:
-            luck = 0.7 + 0.6 * _noise(self.seed, app.id, f"{collection}/{day}")
+            luck = 0.7 + 0.6 * noise(self.seed, app.id, f"{collection}/{day}")
             worth = 1 + app.price if "grossing" in collection and app.price else 1.0
             return -app.daily * luck * worth, app.id
 
@@ -268,7 +268,7 @@ def artist_url(artist: int, name: str, country: str) -> str:
     return f"https://apps.apple.com/{country}/developer/{'-'.join(words(name))}/id{artist}?uo=4"
 
 
-def _noise(seed: int, id_: int, text: str) -> float:
+def noise(seed: int, id_: int, text: str) -> float:
     """A number from 0 to 1 that depends on these alone."""
     digest = hashlib.blake2s(f"{seed}/{id_}/{text}".encode(), digest_size=4).digest()
     return int.from_bytes(digest) / 2**32
