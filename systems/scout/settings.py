@@ -15,6 +15,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     apple_url: str = "http://127.0.0.1:8479"
     # Where pages of apps are, if it is another host.
     pages_url: str = ""
+    # Whether pages and reviews are read at all: lookups alone leave more of Apple's pace to searches.
+    pages: bool = True
     country: str = "us"
     # How many apps one lookup asks for, and one chart shows.
     lookup: Annotated[int, msgspec.Meta(ge=1, le=200)] = 25

@@ -140,7 +140,6 @@ def _data(shop: Catalogue, app: App, now: int, hidden: set[str]) -> dict[str, An
         "allProductReviews": {
             "items": [{"review": each} for each in reviews(shop, app, now)[:ON_PAGE]]
         },
-        "product_media_phone_": {"items": [{"screenshot": {}} for _ in range(3)]},
         "mostRecentVersion": {
             "items": [
                 {
