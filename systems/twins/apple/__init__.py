@@ -64,6 +64,7 @@ class Apple(Twin):
         self._catalogue: Catalogue | None = None
         self._born = self.now()
         self.count = COUNT
+        self.growth = 0
         self.storm_until = 0
         # Some say that charts end at 100 today.
         self.chart_cap = MOST
@@ -75,8 +76,8 @@ class Apple(Twin):
     @property
     def catalogue(self) -> Catalogue:
         if self._catalogue is None:
-            self._catalogue = Catalogue(self.seed, self._born, self.count)
-        return self._catalogue
+            self._catalogue = Catalogue(self.seed, self._born, self.count, self.growth)
+        return self._catalogue.at(self.now())
 
     def samples(self) -> dict[str, str]:
         return {"search": f"{self.url}/search?term=sleep&entity=software"}
@@ -89,6 +90,7 @@ class Apple(Twin):
             "list_apps": self.list_apps,
             "set_pages": self.set_pages,
             "delist": self.delist,
+            "set_growth": self.set_growth,
         }
 
     # Switches.
@@ -106,7 +108,12 @@ class Apple(Twin):
 
     def list_apps(self) -> list[int]:
         """Every app that there is: what a client has stored can be compared with it."""
-        return [app.id for app in self.catalogue.apps]
+        return list(self.catalogue.by_id)
+
+    def set_growth(self, per_day: int) -> None:
+        """So many new apps appear each day from the start on."""
+        self.growth = per_day
+        self.catalogue.growth = per_day
 
     def set_pages(self, form: pages.Form = "object", hidden: Sequence[str] = ()) -> None:
         """How pages are written, and the shelves that they lack."""
@@ -147,7 +154,8 @@ class Apple(Twin):
         developer = query.get("attribute") == "softwareDeveloper"
         term = query.get("term", "")
         call.note(term=term)
-        found = self.catalogue.search(term, country, call.now, developer=developer)[:limit]
+        shop = self.catalogue
+        found = shop.search(term, country, call.now, developer=developer, most=limit)
         return self._results(call, [self._json(app, country, call) for app in found])
 
     def _lookup(self, call: Call) -> Response:
@@ -159,8 +167,8 @@ class Apple(Twin):
         else:
             ids = {int(id_) for id_ in query.get("id", "").split(",")[:MOST] if id_.isdecimal()}
             # In an order of its own, whatever the request's was.
-            apps = sorted((shop.by_id[id_] for id_ in ids & set(shop.by_id)), key=_shuffled)
-            for artist in sorted(ids & set(shop.by_artist)):
+            apps = sorted((shop.by_id[id_] for id_ in ids if id_ in shop.by_id), key=_shuffled)
+            for artist in sorted(id_ for id_ in ids if id_ in shop.by_artist):
                 own = shop.by_artist[artist]
                 results.append(_artist(own[0], country))
                 if "entity" in query:

@@ -59,7 +59,7 @@ def purchases(shop: Catalogue, app: App) -> list[tuple[str, float]]:
 def similar(shop: Catalogue, app: App, most: int = 6) -> list[App]:
     """Apps beside it in the catalogue that share a word with it."""
     place = app.id - shop.apps[0].id
-    beside = shop.apps[max(0, place - 200) : place + 200]
+    beside = shop.apps[max(0, place - 60) : place + 60]
     mine = set(app.words)
     return [each for each in beside if each.id != app.id and mine & set(each.words)][:most]
 
