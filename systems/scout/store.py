@@ -24,7 +24,7 @@ _NEW = (
 )
 # A chart has no ratings: what it does not say is left as it is.
 _SEEN = (
-    "update scout_app set price = :price, track_name ="
+    "update scout_app set price = coalesce(:price, price), track_name ="
     " case when :track_name = 'Unknown' then track_name else :track_name end,"
     " average_rating = coalesce(:average_rating, average_rating),"
     " rating_count = coalesce(:rating_count, rating_count),"
@@ -58,20 +58,16 @@ def written(to: Any, sql: str, rows: Sequence[dict[str, Any]]) -> int:
     return count
 
 
-def apps(to: Any, found: Sequence[Found], now: int, *, by: str, seen: bool = True) -> int:
-    """Store what was found; in a transaction, how many are new.
-
-    With `seen=False` there is nothing but an id: what is known already is left alone.
-    """
+def apps(to: Any, found: Sequence[Found], now: int, *, by: str) -> int:
+    """Store what was found; in a transaction, how many are new."""
     rows = [{**msgspec.structs.asdict(each), "now": now} for each in _once(found)]
-    zero = {"average_rating": 0.0, "rating_count": 0}
+    zero = {"average_rating": 0.0, "rating_count": 0, "price": 0.0}
     filled = [
         {**row, "by": by, **{name: row[name] or least for name, least in zero.items()}}
         for row in rows
     ]
     new = written(to, _NEW, filled)
-    if seen:
-        written(to, _SEEN, [{name: row[name] for name in _SEEN_NAMES} for row in rows])
+    written(to, _SEEN, [{name: row[name] for name in _SEEN_NAMES} for row in rows])
     return new
 
 

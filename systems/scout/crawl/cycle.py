@@ -14,7 +14,7 @@ from systems.scout.crawl import discover, gaps, log, shares
 from systems.scout.crawl.charts import take
 from systems.scout.crawl.search import fill, map_keywords
 from systems.scout.crawl.tiers import DAY
-from systems.scout.enrich import feed
+from systems.scout.enrich import feed, purchases, scrape
 from systems.scout.part import part, settings
 
 CATS_PER_CYCLE = shares.CATS_PER_CYCLE
@@ -50,7 +50,7 @@ def begin(tx: Any, cycle: int, now: int, draws: list[float]) -> dict[str, Any]:
     """Start one primary task, and what goes on beside it."""
     found = gaps.assess(tx.read, now)
     phase = choose(found)
-    log.begin(tx, cycle, phase, now, enrichment=found.enrichment)
+    log.begin(tx, cycle, phase, now, enrichment=found.others_wait)
     scans = take(tx, now, draws, cycle) if phase == "category_scan" else 0
     for job in beside(found, phase, cycle):
         tx.enqueue(*job)
@@ -64,7 +64,7 @@ def choose(found: gaps.Gaps) -> str:
         return "category_scan"
     if found.keyword:
         return "keyword_mapping"
-    return "ranking_fill" if found.ranking else "enrichment" if found.enrichment else "portfolios"
+    return "ranking_fill" if found.ranking else "enrichment" if found.others_wait else "portfolios"
 
 
 def beside(found: gaps.Gaps, phase: str, cycle: int) -> list[tuple[Any, ...]]:
@@ -72,13 +72,16 @@ def beside(found: gaps.Gaps, phase: str, cycle: int) -> list[tuple[Any, ...]]:
     jobs: list[tuple[Any, ...]] = [
         (log.close.using(key=f"close:{cycle}", delay=CLOSE), cycle),
         (feed.feed.using(key="feed", when_running="again"),),
+        (scrape.feed_pages.using(key="pages", when_running="again"),),
     ]
     if found.keyword:
         primary = phase == "keyword_mapping"
-        most = shares.searches(primary=primary, others_wait=found.enrichment)
+        most = shares.searches(primary=primary, others_wait=found.others_wait)
         jobs.append((map_keywords.using(key="map"), most, cycle))
     if found.ranking and phase in {"keyword_mapping", "ranking_fill"}:
         jobs.append((fill.using(key="fill"),))
+    if found.purchases:
+        jobs.append((purchases.backfill.using(key="purchases"),))
     if found.developer:
         jobs.append((discover.expand.using(key="expand"), cycle))
     return jobs

@@ -1,12 +1,11 @@
-"""Two more ways to find apps: what else a developer has made, and what Apple shows beside an app.
+"""What else a developer has made: asked for ten developers a call.
 
-A developer's apps are asked for, ten developers a call. Apps beside others come with pages, which
-enrichment reads: it hands their ids to `similar`, and they are looked up like all others.
+It is one of four ways to find apps, beside charts, searches, and the apps that Apple shows on the page of
+another, which enrichment reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from duework import Run
@@ -85,11 +84,3 @@ def not_expanded(tx: Any, job: Any, outcome: str) -> None:
                 for id_ in job.arguments["developers"]
             ],
         )
-
-
-def similar(to: Any, ids: Iterable[int], now: int) -> int:
-    """Apps that Apple shows beside one: those that nobody knows wait for a lookup; how many."""
-    new = store.apps(to, [client.Found(track_id=id_) for id_ in ids], now, by="similar", seen=False)
-    if new:
-        feed.wake(to)
-    return new

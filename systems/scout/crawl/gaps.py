@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from systems.scout.crawl.tiers import DAY, STALE_DAYS, stale_before
+from systems.scout.enrich import purchases, scrape
 
 Read = Callable[..., list[Any]]
 
@@ -51,7 +52,14 @@ class Gaps(NamedTuple):
     keyword: bool
     ranking: bool
     enrichment: bool
+    page: bool
+    purchases: bool
     developer: bool
+
+    @property
+    def others_wait(self) -> bool:
+        """Whether calls have to be left for enrichment."""
+        return self.enrichment or self.page or self.purchases
 
 
 def assess(read: Read, now: int) -> Gaps:
@@ -61,6 +69,8 @@ def assess(read: Read, now: int) -> Gaps:
         keyword=bool(keywords(read, now)),
         ranking=bool(unranked(read, now)),
         enrichment=unenriched(read, now),
+        page=scrape.gap(read, now),
+        purchases=bool(purchases.gap(read, now)),
         developer=bool(developers(read, now)),
     )
 
