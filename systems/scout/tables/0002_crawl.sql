@@ -1,0 +1,1 @@
+-- What the crawl knows beside its first tables.

@@ -1,0 +1,1 @@
+-- What an app's page says, what people write about it, and how it changes from day to day.
