@@ -34,7 +34,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     average_rating: float | None = None
     rating_count: int | None = None
     primary_genre: str | None = None
-    price: float = 0.0
+    price: float | None = None
     formatted_price: str | None = None
     artwork_url: str | None = None
     track_view_url: str | None = None
@@ -46,6 +46,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     languages: str | None = None
     developer_id: int | None = None
     developer_website: str | None = None
+    screenshots: int | None = None
 
 
 @functools.lru_cache(maxsize=8)
@@ -58,7 +59,7 @@ async def chart(collection: str, category: int) -> list[Found]:
     """The apps of a chart, first place first."""
     asked = settings()
     where = f"/{asked.country}/rss/{collection}/limit={asked.chart}/genre={category}/json"
-    feed = (await _get(where, {})).get("feed") or {}
+    feed = (await get(where)).get("feed") or {}
     entries = feed.get("entry") or []
     if isinstance(entries, dict):
         entries = [entries]
@@ -78,15 +79,16 @@ async def lookup(ids: Iterable[int]) -> dict[int, Found]:
 
 
 async def _results(path: str, wanted: dict[str, Any]) -> list[Found]:
-    found = await _get(path, {**wanted, "country": settings().country})
+    found = await get(path, {**wanted, "country": settings().country})
     return [
         described(each) for each in found.get("results", ()) if each.get("wrapperType") != "artist"
     ]
 
 
-async def _get(path: str, params: dict[str, Any]) -> dict[str, Any]:
+async def get(path: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What Apple answers: an object."""
     try:
-        reply = await client(settings().apple_url).get(path, params=params)
+        reply = await client(settings().apple_url).get(path, params=params or {})
     except http.TooMany as refused:
         raise Throttled(REST) from refused
     if reply.status in TOO_OFTEN:
@@ -101,7 +103,7 @@ async def _get(path: str, params: dict[str, Any]) -> dict[str, Any]:
 
 def described(given: dict[str, Any]) -> Found:
     """An app of search or lookup; many fields may be missing."""
-    price = given.get("price") or 0.0
+    price = given.get("price")
     return Found(
         track_id=given["trackId"],
         track_name=given.get("trackName") or "Unknown",
@@ -124,6 +126,7 @@ def described(given: dict[str, Any]) -> Found:
         else None,
         developer_id=given.get("artistId"),
         developer_website=given.get("sellerUrl"),
+        screenshots=len(given["screenshotUrls"]) if "screenshotUrls" in given else None,
     )
 
 
@@ -149,7 +152,9 @@ def _label(entry: dict[str, Any], name: str, attribute: str | None = None) -> st
     return None if found is None else str(found)
 
 
-def written(price: float) -> str:
+def written(price: float | None) -> str | None:
+    if price is None:
+        return None
     return f"${price:.2f}" if price else "Free"
 
 

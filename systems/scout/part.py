@@ -1,10 +1,10 @@
-"""Scout as a Part: its tables, its settings, and the two paces between it and Apple."""
+"""Scout as a Part: its tables, its settings, and the paces between it and Apple."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from duework import Adaptive, Part, Rate
+from duework import Adaptive, Part, Rate, Tick
 from systems.scout.settings import Settings
 
 part = Part("scout", tables="tables", settings=Settings)
@@ -15,6 +15,10 @@ part.queue("scout", concurrency=8)
 APPLE = Rate("19/1m", name="apple")
 # How many lookups at a time and how often: it grows with success and rests after a storm.
 CONTROLLER = Adaptive(name="enrich", batch=(2, 50), interval=("10s", "2m"), cooldown="5m")
+# The share of pages and reviews: one call an app, and there are more of them than of anything else.
+PAGES = Rate("6/1m", name="pages")
+# In-app purchases that are asked for again.
+PURCHASES = Tick(3, "1500ms", name="purchases")
 
 # A call of which nothing was heard is made again; one that Apple refuses is put off instead.
 CALL: dict[str, Any] = {

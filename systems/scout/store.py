@@ -21,7 +21,7 @@ _NEW = (
 )
 # A chart has no ratings: what it does not say is left as it is.
 _SEEN = (
-    "update scout_app set track_name = :track_name, price = :price,"
+    "update scout_app set track_name = :track_name, price = coalesce(:price, price),"
     " average_rating = coalesce(:average_rating, average_rating),"
     " rating_count = coalesce(:rating_count, rating_count),"
     " description = coalesce(:description, description),"
@@ -39,6 +39,7 @@ def apps(to: Any, found: Sequence[Found], now: int) -> int:
             **row,
             "average_rating": row["average_rating"] or 0.0,
             "rating_count": row["rating_count"] or 0,
+            "price": row["price"] or 0.0,
         }
         for row in rows
     ]

@@ -12,7 +12,7 @@ from duework import Run
 from systems.scout import client, store
 from systems.scout.crawl import gaps, keywords
 from systems.scout.crawl.tiers import DAY, order
-from systems.scout.enrich import feed
+from systems.scout.enrich import feed, purchases, scrape
 from systems.scout.part import APPLE, CALL, part, settings
 
 CATS_PER_CYCLE = 3
@@ -31,6 +31,8 @@ def nothing_to_do(run: Run) -> bool:
         or gaps.keywords(run.read, run.now)
         or gaps.unranked(run.read, run.now)
         or gaps.unenriched(run.read, run.now)
+        or scrape.gap(run.read, run.now)
+        or purchases.gap(run.read, run.now)
     )
 
 
@@ -54,6 +56,9 @@ def crawl(run: Run) -> dict[str, Any]:
         if phase == "keyword_mapping" and gaps.unranked(run.read, run.now):
             run.enqueue(fill.using(key="fill"))
     run.enqueue(feed.feed.using(key="feed", when_running="again"))
+    scrape.wake(run)
+    if purchases.gap(run.read, run.now):
+        run.enqueue(purchases.backfill.using(key="purchases"))
     prune(run)
     return {"phase": phase}
 
