@@ -11,6 +11,7 @@ from typing import Any
 from duework import Run
 from systems.scout import chunks
 from systems.scout.cluster.reading import LOWEST_RANK
+from systems.scout.economy.meter import metered
 from systems.scout.evaluate import beliefs, events
 from systems.scout.evaluate.consumers import evaluate
 from systems.scout.opportunity import ask_for
@@ -56,6 +57,7 @@ def keep(run: Run, at: int, wanted: dict[str, Any]) -> None:
     run.commit(lambda tx: stored(tx, at, wanted))
 
 
+@metered("cluster")
 def stored(tx: Any, at: int, wanted: dict[str, Any]) -> bool:
     """Only what differs is written; whether anything was to be."""
     if tx.read(_NEWER, at=at):
@@ -99,9 +101,7 @@ def forget(tx: Any, cluster: str) -> None:
     """Of a cluster that is there no more only its past is kept."""
     for table in ("scout_cluster_state", "scout_concept"):
         tx.write(f"delete from {table} where cluster = :id", id=cluster)  # noqa: S608 - one of two
-    tx.write(
-        "delete from scout_agent_ledger where kind = 'cluster' and subject = :id", id=cluster
-    )
+    tx.write("delete from scout_agent_ledger where kind = 'cluster' and subject = :id", id=cluster)
     beliefs.forget(tx, cluster)
 
 

@@ -33,17 +33,17 @@ def used(read: Any, now: int) -> tuple[int, int]:
     return (rows[0].cycles, rows[0].skipped) if rows else (0, 0)
 
 
-def allows(run: Any) -> bool:
+def allows(tx: Any, now: int) -> bool:
     """Whether another cycle may run; it is counted with the cycle's own commit."""
-    cycles, skipped = used(run.read, run.now)
+    cycles, skipped = used(tx.read, now)
     under = cycles < most_cycles()
     if not under and not skipped:
         log.warning("the crawl is above its ceiling of %s rows a month", settings().ceiling_rows)
-    run.write(
+    tx.write(
         "insert into scout_cycle_month (month, cycles, skipped) values (:month, :ran, :skipped)"
         " on conflict (month) do update set cycles = scout_cycle_month.cycles + excluded.cycles,"
         " skipped = scout_cycle_month.skipped + excluded.skipped",
-        month=month_of(run.now),
+        month=month_of(now),
         ran=int(under),
         skipped=int(not under),
     )

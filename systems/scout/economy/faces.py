@@ -31,6 +31,7 @@ def page() -> Template:
         claims=model.claims(),
         prices=list(prices.PRICES.values()),
         expected=deploy.expected(),
+        tables=len(reading.tables()),
     )
 
 

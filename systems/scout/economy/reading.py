@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 from systems.scout.economy import ceiling, figures, ledger
 from systems.scout.part import part, settings
 
 DAYS, CALLS = 31, 50
+TABLES = Path(__file__).parents[1] / "tables"
 
 
 def costs() -> dict[str, Any]:
@@ -50,3 +53,11 @@ def calls() -> list[Any]:
 def health() -> dict[str, Any]:
     """The figures, counted because somebody asks."""
     return figures.look()
+
+
+def tables() -> list[str]:
+    """The tables that scout makes, in order."""
+    files = sorted(TABLES.glob("*.sql"))
+    return [
+        name for file in files for name in re.findall(r"create table (scout_\w+)", file.read_text())
+    ]
