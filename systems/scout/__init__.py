@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from systems.scout import cli, cluster, first, pages, routes
 from systems.scout.desk import acts, commands
+from systems.scout.economy import faces as costs
+from systems.scout.opportunity import faces as debates
 from systems.scout.part import part
 from systems.scout.reading import opportunities
 from systems.scout.seed import promises, seed
@@ -24,6 +26,8 @@ __all__ = [
     "cli",
     "cluster",
     "commands",
+    "costs",
+    "debates",
     "first",
     "opportunities",
     "pages",

@@ -42,8 +42,8 @@ def test_an_entry_of_a_chart_has_numbers_as_texts_and_no_ratings() -> None:
 @pytest.mark.rows("001-19", "001-22", "001-83", "001-85")
 def test_a_new_app_has_every_column_and_ratings_of_nothing_are_zero(world: World) -> None:
     with world.app.transaction() as tx:
-        assert store.apps(tx, [client.Found(track_id=7), client.Found(track_id=7)], 5) == 1
-        assert store.apps(tx, [client.Found(track_id=7)], 6) == 0
+        assert store.apps(tx, [client.Found(track_id=7)] * 2, 5, by="chart") == 1
+        assert store.apps(tx, [client.Found(track_id=7)], 6, by="search") == 0
     [row] = world.app.read("select * from scout_app")
     assert set(store.COLUMNS) < set(row._asdict())
     assert (row.average_rating, row.rating_count, row.enrich_priority) == (0, 0, 0)

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from systems.scout import analyst, cluster, first, reading
+from systems.scout import cluster, first, reading
 from systems.scout.evaluate import competitiveness, days_since, half_up
-from systems.scout.opportunity import WEIGHTS, opportunity
+from systems.scout.opportunity import WEIGHTS
 from systems.scout.tests.conftest import World
 
 NONE = {"rating_count": 0, "average_rating": 0.0, "days_since_update": None, "best_place": None}
@@ -80,28 +80,6 @@ def test_the_four_scores_of_a_cluster_follow_their_formulas() -> None:
     }
 
 
-def test_speakers_only_choose_among_facts_and_the_judge_repeats_the_sum() -> None:
-    parts = {
-        "demand": 80.0,
-        "competition": 20.0,
-        "fragmentation": 50.0,
-        "design": 49.9,
-        "score": 53.0,
-    }
-    known = [analyst.fact("demand", "many", [1]), analyst.fact("design", "poor", [2])]
-    pro, contra = analyst.bull(parts, known), analyst.bear(parts, known)
-    assert [(each["part"], each["facts"]) for each in pro] == [
-        ("demand", [0]),
-        ("fragmentation", []),
-    ]
-    assert [each["part"] for each in contra] == ["competition", "design"]
-    ruling = analyst.judge(parts, WEIGHTS, pro, contra)
-    assert ruling["verdict"] == "watch"
-    assert "35% of demand 80" in ruling["text"]
-    assert analyst.judge({**parts, "score": 60.0}, WEIGHTS, [], [])["verdict"] == "build"
-    assert analyst.judge({**parts, "score": 44.9}, WEIGHTS, [], [])["verdict"] == "leave"
-
-
 @pytest.mark.rows("001-07", "001-11", "001-171", "001-178", "001-179", "001-T25")
 def test_a_small_run_leads_to_an_opportunity_in_ten_minutes(world: World) -> None:
     world.apple.count = 5000
@@ -140,33 +118,6 @@ def test_a_small_run_leads_to_an_opportunity_in_ten_minutes(world: World) -> Non
     world.h.advance("5m")
     after = {each["cluster"]: each["first_at"] for each in reading.opportunities(200)}
     assert all(after.get(id_) == at for id_, at in before.items())
-
-
-@pytest.mark.rows("001-69")
-def test_a_debate_that_is_killed_at_any_statement_goes_on_where_it_was(world: World) -> None:
-    with world.app.transaction() as tx:
-        parts = dict.fromkeys((*WEIGHTS, "score"), 50)
-        inputs = {"ratings": 10, "of_the_three_largest": 5, "mean_strength": 50.0}
-        more = {"leaders_not_updated_for_a_year": 1}
-        tx.write(
-            "insert into scout_cluster values ('c1', 'sleep', 0, 0, :demand, :competition,"
-            " :fragmentation, :design, :score, :inputs, 0)",
-            inputs=json.dumps(inputs | more),
-            **parts,
-        )
-    statement, crashed = 1, True
-    while crashed:
-        chain = opportunity.start(cluster="c1")
-        crashed = world.h.crash_worker(at=statement)
-        world.h.advance("1m")
-        chain = chain.refresh()
-        assert (chain.state, chain.completed) == ("done", 4)
-        assert world.count("scout_opportunity") == 1
-        statement += 5
-    assert statement > 15
-    gone = opportunity.start(cluster="nobody")
-    world.h.drain()
-    assert gone.refresh().state == "cancelled"
 
 
 @pytest.mark.rows("001-167")
