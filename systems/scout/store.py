@@ -40,6 +40,7 @@ def apps(to: Any, found: Sequence[Found], now: int) -> int:
             "average_rating": row["average_rating"] or 0.0,
             "rating_count": row["rating_count"] or 0,
             "price": row["price"] or 0.0,
+            "formatted_price": row["formatted_price"] or "Free",
         }
         for row in rows
     ]

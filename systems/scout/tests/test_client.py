@@ -14,12 +14,9 @@ from systems.scout.tests.conftest import World
 @pytest.mark.rows("001-85", "001-86", "001-89", "001-T4")
 def test_what_is_missing_has_a_default_and_what_is_long_is_cut() -> None:
     bare = client.described({"trackId": 7})
-    assert (bare.track_name, bare.seller_name, bare.formatted_price) == (
-        "Unknown",
-        "Unknown",
-        "Free",
-    )
-    assert (bare.price, bare.rating_count, bare.languages) == (0.0, None, None)
+    assert (bare.track_name, bare.seller_name) == ("Unknown", "Unknown")
+    # What is not said does not replace what is known: the default is for a new row.
+    assert (bare.price, bare.formatted_price, bare.rating_count) == (None, None, None)
     full = client.described(
         {"trackId": 7, "price": 1.5, "description": "x" * 5000, "languageCodesISO2A": ["EN"]}
     )

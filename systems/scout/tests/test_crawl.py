@@ -221,7 +221,7 @@ def test_twenty_minutes_of_crawling_find_apps_and_never_exceed_twenty_calls_a_mi
     ],
 )
 def test_gaps_are_found_in_indexes(sql: str, index: str) -> None:
-    names = ("tier", "now", "before", "most", "since")
+    names = ("tier", "now", "before", "most", "since", "source")
     with Harness(scout, now=NOON):
         given = {name: 1 for name in names if f":{name}" in sql}
         plan = [row.detail for row in scout.read(f"explain query plan {sql}", **given)]
