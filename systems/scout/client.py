@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,7 @@ from systems.scout.part import settings
 
 MOST_DESCRIPTION = 2000
 RESULTS = 25
+MOST = 200
 # Apple does not say when to come back.
 REST = "10s"
 TOO_OFTEN = {403, 429, 503}
@@ -76,6 +78,12 @@ async def lookup(ids: Iterable[int]) -> dict[int, Found]:
     """What is known of these apps; those that are gone are left out by Apple without a word."""
     wanted = {"id": ",".join(map(str, ids)), "entity": "software"}
     return {each.track_id: each for each in await _results("/lookup", wanted)}
+
+
+async def portfolio(developers: Iterable[int]) -> list[Found]:
+    """The apps of these developers, up to 200 of each."""
+    wanted = {"id": ",".join(map(str, developers)), "entity": "software", "limit": MOST}
+    return await _results("/lookup", wanted)
 
 
 async def _results(path: str, wanted: dict[str, Any]) -> list[Found]:
@@ -143,7 +151,14 @@ def charted(entry: dict[str, Any]) -> Found:
         formatted_price=written(price),
         description=cut(_label(entry, "summary")),
         release_date=_label(entry, "im:releaseDate"),
+        developer_id=_id_in(_label(entry, "im:artist", "href")),
     )
+
+
+def _id_in(link: str | None) -> int | None:
+    """A chart names a developer's id in a link alone."""
+    found = re.search(r"/id(\d+)", link or "")
+    return int(found[1]) if found else None
 
 
 def _label(entry: dict[str, Any], name: str, attribute: str | None = None) -> str | None:

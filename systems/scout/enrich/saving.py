@@ -140,8 +140,9 @@ def neighbours(tx: Any, found: Iterable[pages.Similar], now: int) -> None:
     ]
     if rows:
         tx.write(
-            "insert into scout_app (track_id, track_name, seller_name, first_seen_at, last_seen_at)"
-            " values (:id, :name, :seller, :now, :now) on conflict (track_id) do nothing",
+            "insert into scout_app (track_id, track_name, seller_name, first_seen_at, last_seen_at,"
+            " found_by) values (:id, :name, :seller, :now, :now, 'similar')"
+            " on conflict (track_id) do nothing",
             rows=rows,
         )
 
