@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from systems.scout import cli, cluster, first, pages, routes
+from systems.scout import cli, cluster, first, pages, routes, upkeep
+from systems.scout.crawl import cycle
 from systems.scout.desk import acts, commands
 from systems.scout.economy import faces as costs
 from systems.scout.opportunity import faces as debates
@@ -27,6 +28,7 @@ __all__ = [
     "cluster",
     "commands",
     "costs",
+    "cycle",
     "debates",
     "first",
     "opportunities",
@@ -35,6 +37,7 @@ __all__ = [
     "promises",
     "routes",
     "seed",
+    "upkeep",
 ]
 
 
