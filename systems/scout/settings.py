@@ -30,8 +30,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     alert_from: str = "Scout <scout@localhost>"
     resend_url: str = "http://127.0.0.1:8476"
     resend_key: Secret | None = None
-    # Past places in charts are kept so many days.
-    keep: int = 90
 
     # Whoever debates: any endpoint that speaks as OpenAI's does. Without a key the rules speak.
     llm_url: str = "http://127.0.0.1:8480/v1"

@@ -1,7 +1,7 @@
 """Members of clusters into their tables, one cluster at a time, and what follows when all are there.
 
-An app or keyword of a cluster above 70 points goes before others: its priority is raised once, by a fixed step,
-and lowered again when the cluster cools down or loses it. So nothing adds up from run to run.
+An app or keyword of a cluster above 70 points goes before others: its priority is raised once, by a fixed
+step, and lowered again when the cluster cools down or loses it. So nothing adds up from run to run.
 """
 
 from __future__ import annotations
@@ -99,9 +99,7 @@ def forget(tx: Any, cluster: str) -> None:
     """Of a cluster that is there no more only its past is kept."""
     for table in ("scout_cluster_state", "scout_concept"):
         tx.write(f"delete from {table} where cluster = :id", id=cluster)  # noqa: S608 - one of two
-    tx.write(
-        "delete from scout_agent_ledger where kind = 'cluster' and subject = :id", id=cluster
-    )
+    tx.write("delete from scout_agent_ledger where kind = 'cluster' and subject = :id", id=cluster)
     beliefs.forget(tx, cluster)
 
 
