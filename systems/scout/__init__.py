@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from systems.scout import cli, cluster, first, pages, routes
+from systems.scout.crawl import cycle
 from systems.scout.part import part
 from systems.scout.reading import opportunities
 from systems.scout.seed import promises, seed
@@ -21,6 +22,7 @@ __all__ = [
     "app",
     "cli",
     "cluster",
+    "cycle",
     "first",
     "opportunities",
     "pages",

@@ -61,7 +61,7 @@ def written(to: Any, sql: str, rows: Sequence[dict[str, Any]]) -> int:
 def apps(to: Any, found: Sequence[Found], now: int, *, by: str) -> int:
     """Store what was found; in a transaction, how many are new."""
     rows = [{**msgspec.structs.asdict(each), "now": now} for each in _once(found)]
-    zero = {"average_rating": 0.0, "rating_count": 0, "price": 0.0}
+    zero = {"average_rating": 0.0, "rating_count": 0, "price": 0.0, "formatted_price": "Free"}
     filled = [
         {**row, "by": by, **{name: row[name] or least for name, least in zero.items()}}
         for row in rows
