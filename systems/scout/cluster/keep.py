@@ -1,7 +1,7 @@
 """Members of clusters into their tables, one cluster at a time, and what follows when all are there.
 
-An app or keyword of a cluster above 70 points goes before others: its priority is raised once, by a fixed step,
-and lowered again when the cluster cools down or loses it. So nothing adds up from run to run.
+An app or keyword of a cluster above 70 points goes before others: its priority is raised once, by a fixed
+step, and lowered again when the cluster cools down or loses it. So nothing adds up from run to run.
 """
 
 from __future__ import annotations

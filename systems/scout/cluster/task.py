@@ -1,7 +1,7 @@
 """The fourth stage: every six hours, in a process of its own with a budget, without a call to anybody.
 
-What a run finds out about its clusters is one commit with its end; their members follow in small commits, one for each
-cluster, and when the last is there, agents and the debate are told (`keep.py`).
+What a run finds out about its clusters is one commit with its end; their members follow in small commits, one
+for each cluster, and when the last is there, agents and the debate are told (`keep.py`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ def store(run: Any, made: Made, rankings: int, now: int) -> None:
         ended=len(ended),
         quality=made.quality,
     )
-    chunks.write(run, "delete from scout_cluster where id = :id", [{"id": e.cluster} for e in ended])
+    chunks.write(
+        run, "delete from scout_cluster where id = :id", [{"id": e.cluster} for e in ended]
+    )
     _clusters(run, found, now)
     _past(run, made, now)
     _relations(run, found)
@@ -137,7 +139,13 @@ def _past(run: Any, made: Made, now: int) -> None:
         "insert into scout_cluster_lineage (cluster, at, event, other, overlap)"
         " values (:cluster, :at, :event, :other, :overlap)",
         [
-            {"cluster": e.cluster, "at": now, "event": e.event, "other": e.other, "overlap": e.overlap}
+            {
+                "cluster": e.cluster,
+                "at": now,
+                "event": e.event,
+                "other": e.other,
+                "overlap": e.overlap,
+            }
             for e in made.history
         ],
     )

@@ -54,7 +54,7 @@ def _lock(tx: Any, table: str, column: str, ids: Sequence[Any]) -> None:
 
 @metered("evaluate")
 def competitiveness(tx: Any, track_ids: Iterable[int], now: int) -> int:
-    """How strong these apps are; how many were scored. Keywords that find one that has changed are told of."""
+    """How strong these apps are; how many were scored. Keywords that find a changed one are told of."""
     wanted = sorted(set(track_ids))
     if not wanted:
         return 0
@@ -144,7 +144,7 @@ def _judge(tx: Any, ids: Sequence[str], names: Sequence[str], now: int) -> dict[
 
 
 def fragmentation(tx: Any, cluster_ids: Iterable[str], now: int) -> int:
-    """How strong the leaders of these clusters are, then what they leave to others; how many were analysed."""
+    """How strong the leaders of these clusters are, and what they leave to others; how many clusters."""
     wanted = sorted(set(cluster_ids))
     analysed = _judge(tx, wanted, ("competition", "fragmentation"), now)
     events.fragmented(tx, sorted(analysed))
