@@ -17,6 +17,7 @@ from systems.scout.desk import (
     groups,
     pains,
     reports,
+    spent,
     stars,
     steering,
     words,
@@ -41,7 +42,7 @@ class Chosen(msgspec.Struct, kw_only=True):
     q: Words = ""
     genre: Words = ""
     order: Literal["ratings", "newest"] = "ratings"
-    state: Literal["", "pending", "searching", "searched", "failed", "tracked"] = ""
+    state: Literal["", "pending", "searching", "searched", "failing", "failed", "tracked"] = ""
     after: Words = ""
 
 
@@ -72,6 +73,7 @@ def front(query: Sorted) -> Template:
         starred=stars.starred("opportunity"),
         moved=changes.since_yesterday(now),
         changed=changes.listed(most=NEWEST),
+        **spent.week(now),
         stopped=[piece for piece in steering.PIECES if steering.paused(piece)],
         pace=reading.controller(),
         busy=running[0] if running else None,
@@ -113,10 +115,13 @@ def all_clusters(query: Chosen) -> Template:
 @part.page("/clusters/{cluster}")
 def one_cluster(cluster: str) -> Template:
     found = pains.of_cluster(cluster)
+    history = groups.history(cluster)
     return page(
         "cluster.html",
         "clusters",
         **groups.one(cluster),
+        drawn=charts.lines(history, "Its scores over time"),
+        legend=charts.legend(history),
         pains=found,
         quoted=pains.quoted,
         parts=PARTS,

@@ -14,6 +14,7 @@ from systems.scout.desk import figures
 from systems.scout.part import part, settings
 
 MOST, PAGE = 500, 50
+REGROUPED = 20
 # Points of a score that are worth a line.
 WORTH = 1.0
 NOTED = "changes_noted"
@@ -61,8 +62,33 @@ def compare(tx: Any, now: int) -> int:
         says = f"{gone.name} is no longer among the opportunities"
         lines.append({"at": now, "kind": "gone", "ref": gone.cluster, "says": says})
         tx.write("delete from scout_standing where cluster = :id", id=gone.cluster)
+    lines += regrouped(tx, figures.noted(tx.read, NOTED), now)
     _keep(tx, lines, moved, now)
     return len(lines)
+
+
+def regrouped(tx: Any, since: int, now: int) -> list[dict[str, Any]]:
+    """Clusters that have merged, split or ended since the last look."""
+    rows = tx.read(
+        "select l.cluster, l.event, coalesce(s.name, l.cluster) as name,"
+        " coalesce(c.name, l.other) as other from scout_cluster_lineage l"
+        " left join scout_cluster_snapshot s on s.cluster = l.cluster and s.at ="
+        " (select max(at) from scout_cluster_snapshot where cluster = l.cluster)"
+        " left join scout_cluster c on c.id = l.other"
+        " where l.at > :since and l.event <> 'born' order by l.at desc, l.cluster limit :most",
+        since=since,
+        most=REGROUPED,
+    )
+    words = {"merged": "is part of", "split": "has split from", "ended": "is no market any more"}
+    return [
+        {
+            "at": now,
+            "kind": row.event,
+            "ref": row.cluster,
+            "says": f"{row.name} {words.get(row.event, row.event)} {row.other}".rstrip(),
+        }
+        for row in rows
+    ]
 
 
 def line(old: Any | None, new: Any, place: int) -> tuple[str, str] | None:

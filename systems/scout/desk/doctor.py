@@ -13,6 +13,7 @@ from typing import Any
 from duework import Check, Error
 from systems.scout import reading
 from systems.scout.desk import figures, steering
+from systems.scout.economy import ceiling, ledger
 from systems.scout.part import part, settings
 
 EACH_MINUTE = re.compile(r"(\*|\*/1|0-59)(/1)?\s")
@@ -30,6 +31,7 @@ def doctor(now: int) -> list[Check]:
         answers(),
         *declared(rows),
         first_deploy(rows),
+        ceilings(now),
         output(reading.pipeline_test()),
         figures_kept(now),
         upstream(settings().apple_url),
@@ -91,6 +93,17 @@ def _times(field: str, of: int) -> int:
     if field.startswith("*"):
         return of // int(field.partition("/")[2] or 1)
     return len(field.split(","))
+
+
+def ceilings(now: int) -> Check:
+    """What it may cost, and whether it does."""
+    status = ledger.LLM.status()
+    cycles, skipped = ceiling.used(part.app.read, now)
+    said = f"${status.spent:.2f} of ${status.limit:.2f} today, {cycles:,} of {ceiling.most_cycles():,} cycles"
+    if skipped:
+        advice = "it goes on next month, or with a larger SCOUT_CEILING_ROWS"
+        return Check("cost ceiling", f"{said}, {skipped:,} skipped", "warning", advice)
+    return Check("cost ceiling", said)
 
 
 def output(stages: dict[str, Any]) -> Check:

@@ -48,10 +48,49 @@ def one(cluster: str) -> dict[str, Any]:
             id=cluster,
             most=SHOWN,
         ),
+        "ledger": [
+            (row.agent, row.score, json.loads(row.inputs), row.at)
+            for row in read(
+                "select agent, score, inputs, at from scout_agent_ledger"
+                " where kind = 'cluster' and subject = :id order by agent",
+                id=cluster,
+            )
+        ],
+        "near": read(
+            "select c.id, c.name, r.share from scout_cluster_relation r"
+            " join scout_cluster c on c.id = r.other where r.cluster = :id"
+            " order by r.share desc, c.id limit 10",
+            id=cluster,
+        ),
+        "lineage": read(
+            "select l.at, l.event, l.other, c.name from scout_cluster_lineage l"
+            " left join scout_cluster c on c.id = l.other where l.cluster = :id"
+            " order by l.at desc, l.event limit 20",
+            id=cluster,
+        ),
+        "concepts": read(
+            "select keyword, score, text from scout_concept where cluster = :id order by place",
+            id=cluster,
+        ),
+        "beliefs": read(
+            "select agent, belief, holds, confidence, runs from scout_agent_memory"
+            " where subject = :id order by agent",
+            id=cluster,
+        ),
         "judged": bool(
             read("select 1 as x from scout_opportunity where cluster = :id", id=cluster)
         ),
     }
+
+
+def history(cluster: str) -> dict[str, list[tuple[int, float]]]:
+    """Its scores, run by run."""
+    rows = part.app.read(
+        "select * from scout_cluster_snapshot where cluster = :id order by at desc limit 200",
+        id=cluster,
+    )
+    names = ("score", "demand", "competition", "fragmentation", "design")
+    return {name: [(row.at, getattr(row, name)) for row in rows][::-1] for name in names if rows}
 
 
 def leaders(cluster: str, most: int) -> list[Any]:

@@ -75,7 +75,7 @@ def add_app(tx: Any, track_id: int, now: int) -> None:
     if not 0 < track_id < 2**53:
         raise UsageError("an app is a number: the digits after `id` in its address in the store")
     if not tx.read("select 1 as x from scout_app where track_id = :id", id=track_id):
-        store.apps(tx, [Found(track_id=track_id)], now)
+        store.apps(tx, [Found(track_id=track_id)], now, by="hand")
     tx.write(
         "update scout_app set enrich_priority = :first where track_id = :id and enriched_at is null",
         first=FIRST,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from duework import NotFound, UsageError
-from systems.scout.part import AGENTS, part
+from systems.scout.part import JUDGING, part
 
 Piece = Literal["crawler", "controller", "agents"]
 PIECES: tuple[Piece, ...] = ("crawler", "controller", "agents")
@@ -22,7 +22,7 @@ def paused(piece: Piece) -> bool:
     if piece == "controller":
         return not part.app.get_pace("enrich").details["running"]
     if piece == "agents":
-        return AGENTS in part.app.paused()
+        return JUDGING in part.app.paused()
     return any(each.paused for key in CRAWLS for each in part.app.schedules(prefix=key))
 
 
@@ -31,7 +31,7 @@ def pause(piece: Piece) -> None:
         part.app.get_pace("enrich").stop()
         return
     if piece == "agents":
-        part.app.pause(AGENTS)
+        part.app.pause(JUDGING)
     _schedules(piece, on=False)
 
 
@@ -40,7 +40,7 @@ def resume(piece: Piece) -> None:
         part.app.get_pace("enrich").start()
         return
     if piece == "agents":
-        part.app.resume(AGENTS)
+        part.app.resume(JUDGING)
     _schedules(piece, on=True)
 
 
@@ -60,8 +60,9 @@ def reset(piece: Piece) -> str:
     with part.app.transaction() as tx:
         if piece == "crawler":
             return _crawler_anew(tx)
-        tx.write("update scout_app set evaluated_at = null where evaluated_at is not null")
-    return "Every app is scored again"
+        known = tx.write("delete from scout_agent_memory").changed
+        tx.write("delete from scout_core_belief")
+    return f"{known} beliefs are forgotten"
 
 
 def _crawler_anew(tx: Any) -> str:
@@ -69,8 +70,8 @@ def _crawler_anew(tx: Any) -> str:
         "update scout_category set failures = 0, retry_at = 0 where failures > 0 or retry_at > 0"
     )
     words = tx.write(
-        "update scout_keyword set failures = 0, retry_at = 0, status = 'pending'"
-        " where status = 'failed' or (status = 'pending' and failures > 0)"
+        "update scout_keyword set failures = 0, status = 'pending'"
+        " where status in ('failing', 'failed')"
     )
     return f"{charts.changed} charts and {words.changed} keywords are tried again"
 

@@ -1,14 +1,15 @@
 """Keywords: the list, one with who is found for it, those put in by hand, and those that are followed.
 
-A followed keyword is searched for once a day, before others, and who was found where is kept each time.
+A followed keyword is searched for once a day, and who was found where is kept each time.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from duework import Event, NotFound, Run, UsageError
-from systems.scout import store
+from systems.scout.crawl import seeds
 from systems.scout.crawl.tiers import DAY
 from systems.scout.part import part, settings
 
@@ -16,9 +17,7 @@ PAGE, LONGEST, AT_ONCE = 100, 80, 200
 FOLLOWED = 100
 PLACES = 50
 HISTORY = 90 * DAY
-# Before whatever the crawl thinks up by itself.
-BY_HAND, DAILY = 50, 60
-STATES = ("pending", "searching", "searched", "failed")
+STATES = ("pending", "searching", "searched", "failing", "failed")
 
 LIST = (
     "select keyword, status, source, priority, app_count, failures, created_at, last_searched_at"
@@ -79,6 +78,14 @@ def one(keyword: str) -> dict[str, Any]:
             word=keyword,
             most=PLACES,
         ),
+        "ledger": [
+            (row.agent, row.score, json.loads(row.inputs), row.at)
+            for row in read(
+                "select agent, score, inputs, at from scout_agent_ledger"
+                " where kind = 'keyword' and subject = :word order by agent",
+                word=keyword,
+            )
+        ],
         "clusters": read(
             "select c.id, c.name, c.score from scout_cluster_keyword k"
             " join scout_cluster c on c.id = k.cluster where k.keyword = :word limit 5",
@@ -135,26 +142,27 @@ def plant(tx: Any, text: str, now: int) -> list[str]:
         raise UsageError("write a keyword on each line")
     if len(words) > AT_ONCE:
         raise UsageError(f"at most {AT_ONCE} keywords at once")
-    for word in words:
-        soon(tx, word, now, BY_HAND)
-    return words
+    planted = seeds.add(tx, words, now)
+    for word in planted:
+        soon(tx, word, now)
+    return planted
 
 
-def soon(tx: Any, word: str, now: int, priority: int) -> None:
-    """Have it searched for before others; one that is being searched for is left alone."""
-    store.keywords(tx, [word], now, source="by_hand", priority=priority)
+def soon(tx: Any, word: str, now: int) -> None:
+    """Have one that was searched for, or given up, searched for again in the next cycle."""
     tx.write(
-        "update scout_keyword set status = 'pending', retry_at = 0, failures = 0,"
-        " priority = case when priority < :priority then :priority else priority end"
+        "update scout_keyword set due_at = :now, failures = 0,"
+        " status = case when status in ('failing', 'failed') then 'pending' else status end"
         " where keyword = :word and status <> 'searching'",
         word=word,
-        priority=priority,
+        now=now,
     )
 
 
 def follow(tx: Any, text: str, now: int) -> str:
     """From now on it is searched for each day, and who is found is kept."""
-    word = cleaned(text)
+    word = seeds.follow(tx, cleaned(text), now)
+    soon(tx, word, now)
     tx.write(
         "insert into scout_tracked (keyword, since, next_at) values (:word, :now, :next)"
         " on conflict (keyword) do nothing",
@@ -163,15 +171,15 @@ def follow(tx: Any, text: str, now: int) -> str:
         next=now + DAY,
     )
     note(tx, word)
-    soon(tx, word, now, DAILY)
     return word
 
 
 def unfollow(tx: Any, text: str) -> str:
-    """What was kept of it stays until it is old."""
-    word = cleaned(text)
+    """As often as any other from now on; what was kept of it stays until it is old."""
+    word = seeds.clean(cleaned(text))
     if not tx.write("delete from scout_tracked where keyword = :word", word=word).changed:
         raise NotFound(f"“{word}” is not followed")
+    tx.write("update scout_keyword set refresh_days = 30 where keyword = :word", word=word)
     return word
 
 
@@ -201,10 +209,10 @@ def nothing_followed(run: Run) -> bool:
     idle=nothing_followed,
     queue="scout",
     owner="scout",
-    why="a followed keyword is searched for once a day; within the hour is soon enough",
+    why="a followed keyword is looked at once a day; within the hour is soon enough",
 )
 def follow_up(run: Run) -> int:
-    """Have followed keywords searched for again, and forget places that are too old."""
+    """Keep where apps stand for followed keywords, changed or not, and forget what is too old."""
     run.commit(lambda tx: again(tx, run.now))
     return 0
 
@@ -217,7 +225,6 @@ def again(tx: Any, now: int) -> int:
     )
     for row in rows:
         note(tx, row.keyword)
-        soon(tx, row.keyword, now, DAILY)
         tx.write(
             "update scout_tracked set next_at = :next where keyword = :word",
             word=row.keyword,

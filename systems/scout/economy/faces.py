@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from duework import Template
+from systems.scout.desk import shown
 from systems.scout.economy import deploy, model, prices, reading
 from systems.scout.part import part
 
@@ -22,10 +23,11 @@ def figures() -> dict[str, Any]:
     return reading.health()
 
 
-@part.page("/costs", live=("jobs", "budgets"))
+@part.page("/costs", title="Costs", nav=False, live=("jobs", "budgets"))
 def page() -> Template:
-    return Template(
+    return shown.page(
         "costs.html",
+        "costs",
         **reading.costs(),
         figures=reading.health(),
         claims=model.claims(),

@@ -3,7 +3,7 @@
 create table scout_tracked (
     keyword text primary key,
     since bigint not null,
-    -- When it is searched for again.
+    -- When it is looked at again.
     next_at bigint not null
 );
 create index scout_tracked_next on scout_tracked (next_at);
@@ -76,7 +76,5 @@ create index scout_app_ratings on scout_app (rating_count desc, track_id desc);
 create index scout_app_genre on scout_app (primary_genre, rating_count desc, track_id desc);
 create index scout_app_newest on scout_app (first_seen_at desc, track_id desc);
 create index scout_chart_history_app on scout_chart_history (track_id, snapshot_at);
-create index scout_cluster_app_id on scout_cluster_app (track_id);
-create index scout_cluster_score on scout_cluster (score desc, id);
 create index scout_opportunity_decided on scout_opportunity (decided_at);
 create index scout_opportunity_first on scout_opportunity (first_at desc, cluster);
