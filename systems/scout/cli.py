@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from systems.scout import first as small_run
-from systems.scout import reading
+from systems.scout import reading, trial
 from systems.scout.desk import apps as known
 from systems.scout.desk import changes as told
 from systems.scout.desk import exports, groups, stars, words
@@ -61,11 +61,19 @@ def status(*, as_json: bool) -> None:
 
 
 @part.command
-@click.command(name="first", epilog=examples("first", "first --apps 10"))
-@click.option("--apps", type=click.IntRange(0, 200), default=0, help="So many apps; 0: more.")
-def first(*, apps: int) -> None:
-    """Take a few apps through all five stages at once; workers do it."""
-    chain = small_run.start(apps)
+@click.command(name="first", epilog=examples("first"))
+def first() -> None:
+    """The first opportunity in ten minutes: a small run through all stages."""
+    chain = small_run.start()
+    click.echo(f"chain {chain.id} {'is under way already' if chain.existed else 'has begun'}")
+
+
+@part.command
+@click.command(name="trial", epilog=examples("trial", "trial --apps 25"))
+@click.option("--apps", type=click.IntRange(3, 200), default=10, help="How many apps.")
+def try_it(*, apps: int) -> None:
+    """Take ten apps through all five stages, and nothing else; workers do it."""
+    chain = trial.start(apps)
     click.echo(f"chain {chain.id} {'is under way already' if chain.existed else 'has begun'}")
 
 

@@ -1,8 +1,7 @@
 """The first opportunity in ten minutes: a small run through all five stages, without waiting for a cycle.
 
 One chart, a few searches and the lookups of what they found, a call a page, before all others;
-then scores, clusters and the debate. With a number of apps it is smaller still: one theme, and the apps that
-most of its searches have found, so that a stage that makes nothing is seen before the crawl begins.
+then scores, clusters and the debate.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from duework import Chain, End, Next, Page, UsageError
+from duework import Chain, End, Next, Page
 from systems.scout import client
 from systems.scout.cluster import cluster
 from systems.scout.crawl import categories, charts, gaps, keywords, search
@@ -22,32 +21,29 @@ from systems.scout.part import APPLE, CALL, ORDER, part, settings
 
 SEARCHES, LOOKUPS = 16, 8
 THEMES, PAIR = 4, 2
-FEW, MOST_APPS = SEARCHES // THEMES, 200
 FALLBACK = ("topfreeapplications", 6013)
 
 
-def start(apps: int = 0) -> Chain:
-    """Begin it, with so many apps; one that is under way already goes on."""
-    if apps and not 3 <= apps <= MOST_APPS:  # noqa: PLR2004 - a cluster has three apps
-        raise UsageError(f"a small run takes 3 to {MOST_APPS} apps")
+def start() -> Chain:
+    """Begin it; one that is under way already goes on."""
     with part.app.transaction() as tx:
         categories.add(tx)
-        chain: Chain = tx.start(pipeline, apps=apps)
+        chain: Chain = tx.start(pipeline)
         return chain
 
 
 @part.chain(key="first", pace=APPLE, priority=ORDER["first"], **CALL)
-async def pipeline(page: Page, apps: int = 0) -> Next | End:
+async def pipeline(page: Page) -> Next | End:
     """One call; the cursor says what comes next."""
     run, left = page.run, page.cursor
     if left is None:
-        return await _chart(run, apps)
+        return await _chart(run)
     if left["words"]:
         word, more = left["words"][0], left["words"][1:]
         found = await client.search(word)
         search.searched(run, word, found, run.now)
-        seen = [*left["seen"], *(each.track_id for each in found)]
-        return Next(cursor={**left, "words": more, "seen": seen if more else chosen(seen, apps)})
+        seen = dict.fromkeys([*left["seen"], *(each.track_id for each in found)])
+        return Next(cursor={**left, "words": more, "seen": list(seen)})
     size = settings().lookup
     if left["seen"] and left["lookups"]:
         ids = left["seen"][:size]
@@ -57,20 +53,13 @@ async def pipeline(page: Page, apps: int = 0) -> Next | End:
     return _conclude(run)
 
 
-def chosen(seen: list[int], apps: int) -> list[int]:
-    """Whom to look up: all of them in turn, or those that most searches have found."""
-    counts = Counter(seen)
-    return sorted(counts, key=lambda id_: -counts[id_])[:apps] if apps else list(counts)
-
-
-async def _chart(run: Any, apps: int) -> Next:
+async def _chart(run: Any) -> Next:
     due = gaps.next_category(run.read, run.now, order(0))
     collection, category = (due.collection, due.id) if due else FALLBACK
     found = await client.chart(collection, category)
     charts.charted(run, collection, category, found, run.now)
     terms = common(each.track_name for each in found)
-    few = terms[:FEW] if apps else terms
-    return Next(cursor={"words": few, "seen": [], "lookups": LOOKUPS})
+    return Next(cursor={"words": terms, "seen": [], "lookups": LOOKUPS})
 
 
 def common(titles: Iterable[str]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from duework import Reply, Transaction, UsageError
-from systems.scout import first, reading
+from systems.scout import first, reading, trial
 from systems.scout.desk import apps, changes, exports, groups, reports, stars, steering, words
 from systems.scout.desk.shown import report_body
 from systems.scout.part import part
@@ -60,9 +60,9 @@ class Keywords(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class Small(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """How many apps a small run takes; 0 as many as it finds."""
+    """How many apps a trial takes."""
 
-    apps: Annotated[int, msgspec.Meta(ge=0, le=200)] = 0
+    apps: Annotated[int, msgspec.Meta(ge=3, le=200)] = trial.TEN
 
 
 class Shared(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -114,8 +114,14 @@ def reset_enrichment() -> dict[str, bool]:
 
 
 @part.route("/v1/first", methods=["POST"])
-def start_first(body: Small) -> Reply:
-    chain = first.start(body.apps)
+def start_first() -> Reply:
+    chain = first.start()
+    return Reply(202, {"chain": str(chain.id), "existed": chain.existed})
+
+
+@part.route("/v1/trial", methods=["POST"])
+def start_trial(body: Small) -> Reply:
+    chain = trial.start(body.apps)
     return Reply(202, {"chain": str(chain.id), "existed": chain.existed})
 
 

@@ -7,13 +7,12 @@ from typing import Annotated
 import msgspec
 
 from duework import Reply, Transaction
-from systems.scout import first
+from systems.scout import first, trial
 from systems.scout.desk import reports, stars, steering, words
 from systems.scout.desk.shown import report_body
 from systems.scout.part import part
 
 Text = Annotated[str, msgspec.Meta(max_length=20_000, pattern=r"^[^\x00]*$")]
-TEN = 10
 
 
 class Seeds(msgspec.Struct, kw_only=True):
@@ -60,9 +59,9 @@ def start_first() -> str:
     return "It is under way already" if chain.existed else "It has begun: one chart, then the rest"
 
 
-@part.action("/ten")
-def start_ten() -> str:
-    chain = first.start(TEN)
+@part.action("/trial")
+def start_trial() -> str:
+    chain = trial.start()
     return "It is under way already" if chain.existed else "Ten apps are on their way"
 
 

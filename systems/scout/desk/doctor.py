@@ -111,7 +111,7 @@ def output(stages: dict[str, Any]) -> Check:
     empty = [name for name, made in stages.items() if name in reading.STAGES and not made["count"]]
     if not empty:
         return Check("output", "all five stages have made something")
-    advice = f"look at {empty[0]} first; `duework scout first --apps 10` takes ten apps through all"
+    advice = f"look at {empty[0]} first; `duework scout trial` takes ten apps through all"
     return Check("output", f"nothing from {', '.join(empty)}", "problem", advice)
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from duework import NotFound, UsageError
 from systems.scout import reading
-from systems.scout.crawl import gaps
+from systems.scout.client import Found
+from systems.scout.crawl import gaps, search
 from systems.scout.desk import apps, changes, figures, groups, pains, stars, words
 from systems.scout.tests.conftest import World
 from systems.scout.tests.found import DAY, an_app, cluster, found, insert, judged, reviews
@@ -138,15 +139,15 @@ def quiet(world: World) -> None:
 
 def searched(world: World, word: str, ids: list[int]) -> None:
     """As if Apple had answered a search."""
-    rows = [
-        {"keyword": word, "track_id": id_, "rank": rank, "crawled_at": world.h.now}
-        for rank, id_ in enumerate(ids, start=1)
-    ]
+    found = [Found(track_id=id_, track_name=f"App {id_}") for id_ in ids]
     with world.app.transaction() as tx:
-        tx.write("delete from scout_ranking where keyword = :word", word=word)
-        insert(tx, "scout_ranking", rows)
-        tx.write("update scout_keyword set status = 'searched' where keyword = :word", word=word)
+        search.searched(tx, word, found, world.h.now)
         tx.publish("rankings-updated", {"keywords": [word, "nobody follows this"]})
+
+
+def due(world: World) -> list[str]:
+    """What the next cycle searches for."""
+    return gaps.keywords(world.app.read, world.h.now, 10)
 
 
 @pytest.mark.rows("001-X2")
@@ -158,17 +159,14 @@ def test_a_followed_keyword_is_searched_for_each_day_and_who_is_found_is_kept(
     with world.app.transaction() as tx:
         assert words.follow(tx, " Sleep  Timer", h.now) == "sleep timer"
 
-    def state() -> str:
-        return str(words.one("sleep timer")["word"].status)
-
-    assert state() == "pending"
+    assert due(world) == ["sleep timer"]
     start = h.now
     searched(world, "sleep timer", [7, 8, 9])
     h.drain()
     h.advance("12h")
-    assert state() == "searched", "once a day is enough"
+    assert "sleep timer" not in due(world), "once a day is enough"
     h.advance("13h")
-    assert state() == "pending"
+    assert "sleep timer" in due(world)
     searched(world, "sleep timer", [8, 7, 9])
     h.drain()
     h.drain()
@@ -183,7 +181,7 @@ def test_a_followed_keyword_is_searched_for_each_day_and_who_is_found_is_kept(
         words.unfollow(tx, "sleep timer")
     searched(world, "sleep timer", [9])
     h.advance("25h")
-    assert state() == "searched"
+    assert "sleep timer" not in due(world)
     assert len(words.history("sleep timer", h.now)[9]) == 2
     assert words.history("sleep timer", h.now + 91 * DAY) == {}
     with world.app.transaction() as tx:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,8 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from duework import NotFound, UsageError
-from systems.scout import first, reading, smoke
+from systems.scout import first, reading, smoke, trial
 from systems.scout.desk import doctor, steering, words
+from systems.scout.evaluate import competitiveness
 from systems.scout.part import part
 from systems.scout.tests.conftest import World
 from systems.scout.tests.found import found, insert
@@ -78,17 +80,20 @@ def test_paused_agents_judge_nothing_until_they_go_on(world: World) -> None:
 def test_a_reset_forgets_failures_and_keeps_what_was_found(world: World) -> None:
     world.seed((6013, "high"))
     found(world.app, world.h.now)
-    bad = {"source": "x", "created_at": 0, "failures": 3, "retry_at": 2**50}
+    bad = {"source": "x", "created_at": 0, "failures": 3, "due_at": 2**50}
     with world.app.transaction() as tx:
         tx.write("update scout_category set failures = 2, retry_at = :at", at=2**50)
         insert(tx, "scout_keyword", [{"keyword": "a", "status": "failed", **bad}])
         insert(tx, "scout_keyword", [{"keyword": "b", "status": "searching", **bad}])
+        belief = {"subject": "c1", "agent": "demand", "belief": "people want it", "holds": 1}
+        times = {"base_at": 0, "first_at": 0, "run_at": 0, "runs": 1}
+        sure = {"confidence": 0.5, "base": 0.5}
+        insert(tx, "scout_agent_memory", [{**belief, **times, **sure}])
     assert steering.reset("crawler") == "1 charts and 1 keywords are tried again"
     assert words.one("a")["word"].status == "pending"
     assert words.one("b")["word"].status == "searching"
     assert steering.reset("controller") == "The controller starts anew"
-    assert steering.reset("agents") == "Every app is scored again"
-    assert world.count("scout_app", "evaluated_at is null") == 12
+    assert steering.reset("agents") == "1 beliefs are forgotten"
     assert (world.count("scout_app"), world.count("scout_opportunity")) == (12, 1)
 
 
@@ -114,9 +119,9 @@ def test_events_that_failed_are_shown_with_their_error_and_run_again(
     assert program.post(f"/v1/failed/{bad['job']}/requeue").json() == {"ok": True}
     assert program.get("/v1/failed").json() == []
     world.h.advance("1h")
-    [again] = program.get("/v1/failed").json()
-    assert again["job"] == bad["job"]
-    assert run("requeue").output == "1 run again\n"
+    again = {each["job"] for each in program.get("/v1/failed").json()}
+    assert bad["job"] in again
+    assert run("requeue").output == f"{len(again)} run again\n"
     assert run("requeue").output == "0 run again\n"
     assert program.post("/v1/failed/requeue").json() == {"requeued": 0}
     assert program.post("/v1/failed/5/requeue").status_code == 404
@@ -278,16 +283,39 @@ def test_one_button_takes_ten_apps_through_all_five_stages(
     world.apple.count = 5000
     world.h.drain()
     world.app.get_schedule("scout.crawl").pause()
-    assert operator.submit("/scout/ten", back="/scout/").status_code == 303
-    world.h.advance("90s")
-    assert len(world.calls()) == 6, "a chart, four searches, a lookup"
-    assert world.count("scout_ledger") == 10
-    assert world.count("scout_cluster") >= 1
-    opportunity = reading.opportunities()[0]
+    assert operator.submit("/scout/trial", back="/scout/").status_code == 303
+    assert program.post("/v1/trial").json()["existed"] is True
+    assert run("trial").output.endswith("is under way already\n")
+    world.h.advance("60s")
+    routes = Counter(each.route for each in world.calls())
+    assert (routes["chart"], routes["search"], routes["lookup"]) == (1, 4, 1)
     scored = {row.track_id for row in world.app.read("select track_id from scout_ledger")}
+    assert len(scored) == 10
+    assert world.count("scout_ranking") >= 10
+    opportunity = reading.opportunities()[0]
     assert {id_ for fact in opportunity["facts"] for id_ in fact["apps"]} <= scored
     assert program.get("/v1/pipeline-test").json()["pipeline_healthy"] is True
-    for apps in (-1, 1, 2, 201):
+    for apps in (-1, 0, 2, 201):
         with pytest.raises(UsageError):
-            first.start(apps)
-    assert program.post("/v1/first", json={"apps": 500}).status_code == 422
+            trial.start(apps)
+    assert program.post("/v1/trial", json={"apps": 500}).status_code == 422
+
+
+def test_ten_scores_can_be_computed_again_from_what_their_pages_list(
+    world: World, operator: Browser
+) -> None:
+    world.apple.count = 5000
+    world.h.drain()
+    world.app.get_schedule("scout.crawl").pause()
+    trial.start()
+    world.h.advance("60s")
+    rows = world.app.read("select track_id, agent, score, inputs from scout_ledger")
+    assert len(rows) >= 10
+    for row in rows[:10]:
+        inputs = json.loads(row.inputs)
+        assert competitiveness(inputs) == row.score
+        page = operator.get(f"/scout/apps/{row.track_id}").text
+        assert f"Why {row.agent} is {row.score:g}" in page
+        for name, value in inputs.items():
+            shown = "none" if value is None else f"{value:,}"
+            assert f"<dt>{name.replace('_', ' ')}</dt><dd>{shown}</dd>" in page, name
