@@ -11,10 +11,11 @@ from typing import Any
 from duework import Run
 from systems.scout import chunks
 from systems.scout.cluster.reading import LOWEST_RANK
+from systems.scout.economy.meter import metered
 from systems.scout.evaluate import beliefs, events
 from systems.scout.evaluate.consumers import evaluate
 from systems.scout.opportunity import ask_for
-from systems.scout.part import part
+from systems.scout.part import JUDGING, part
 
 HOT = 70
 APP_STEP, APP_MOST = 10, 100
@@ -50,12 +51,13 @@ _COLD_KEYWORDS = (
 )
 
 
-@part.task(queue="scout", retries=5, backoff=("1s", "10s", "1m"))
+@part.task(queue=JUDGING, retries=5, backoff=("1s", "10s", "1m"))
 def keep(run: Run, at: int, wanted: dict[str, Any]) -> None:
     """Store one cluster's members; nothing if a newer run has made other ones."""
     run.commit(lambda tx: stored(tx, at, wanted))
 
 
+@metered("cluster")
 def stored(tx: Any, at: int, wanted: dict[str, Any]) -> bool:
     """Only what differs is written; whether anything was to be."""
     if tx.read(_NEWER, at=at):
@@ -122,7 +124,7 @@ def reprioritise(tx: Any, at: int, cluster: str, *, hot: bool) -> tuple[int, int
     return apps, words
 
 
-@part.task(queue="scout", retries=5, backoff=("1s", "10s", "1m"))
+@part.task(queue=JUDGING, retries=5, backoff=("1s", "10s", "1m"))
 def announce(run: Run) -> None:
     """All members are stored: tell the agents of the best clusters, and ask for a debate about a few."""
     run.commit(lambda tx: told(tx, run.now))

@@ -18,7 +18,7 @@ from systems.scout.cluster.making import Cluster, Made
 from systems.scout.crawl.tiers import DAY
 from systems.scout.evaluate import ledger
 from systems.scout.evaluate.formulas import AGENTS, WEIGHTS
-from systems.scout.part import part
+from systems.scout.part import JUDGING, part
 
 KEEP_DAYS = 90
 # A run whose members are not stored by then is waited for no longer.
@@ -41,7 +41,7 @@ def nothing_new(run: Run) -> bool:
 @part.task(
     cron="0 */6 * * *",
     idle=nothing_new,
-    queue="scout",
+    queue=JUDGING,
     owner="scout",
     why="markets move in days; four times a day is soon enough",
     **BUDGET,

@@ -16,6 +16,7 @@ import msgspec
 from duework import Run
 from systems.scout import client, store
 from systems.scout.crawl.tiers import DAY
+from systems.scout.economy.meter import metered
 from systems.scout.enrich import saving, scrape
 from systems.scout.part import APPLE, CALL, CONTROLLER, part, settings
 
@@ -102,6 +103,7 @@ async def enrich(run: Run, ids: list[int]) -> int:
     return len(found)
 
 
+@metered("enrich")
 def save(tx: Any, ids: list[int], found: dict[int, client.Found], now: int) -> int:
     """What Apple says of these apps, and of which it says nothing; how many it knows."""
     # What was stored a moment ago, by another job or by this one before it died, is not stored again.

@@ -12,6 +12,7 @@ from typing import Any
 
 from systems.scout import chunks
 from systems.scout.crawl.tiers import DAY
+from systems.scout.economy.meter import metered
 from systems.scout.evaluate import beliefs, events, formulas, ledger, markets
 from systems.scout.evaluate.formulas import AGENTS, days_since, half_up
 
@@ -58,6 +59,7 @@ def _lock(tx: Any, table: str, column: str, ids: Sequence[Any]) -> None:
 # --- competitiveness
 
 
+@metered("evaluate")
 def competitiveness(tx: Any, track_ids: Iterable[int], now: int) -> int:
     """How strong these apps are; how many were scored. Keywords that find a changed one are told of."""
     wanted = sorted(set(track_ids))

@@ -174,7 +174,7 @@ class Apple(Twin):
                 if "entity" in query:
                     apps += own[: self._limit(call)]
         apps = [app for app in apps if shop.sold_in(app, country) and app.id not in self.delisted]
-        call.note(found=len(apps))
+        call.note(found=len(apps), developers=len(results))
         return self._results(call, results + [self._json(app, country, call) for app in apps])
 
     def _named(self, call: Call, id_: str) -> App:

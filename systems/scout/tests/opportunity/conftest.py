@@ -18,6 +18,7 @@ from systems.scout.economy import ledger
 from systems.scout.economy.tokens import Answer, price
 from systems.scout.opportunity import ask_for
 from systems.scout.settings import Settings
+from systems.scout.tests.conftest import World
 from systems.twins import Chat, twins
 
 PARTS = {"demand": 80.0, "competition": 20.0, "fragmentation": 55.5, "design": 40.0, "score": 62.0}
@@ -114,6 +115,15 @@ def world(harness: Harness) -> Iterator[Debating]:
         t.chat.set_limits(10**6, 10**9)
         with patch.object(part, "_settings", given):
             yield Debating(h, part.app, t.chat)
+
+
+@pytest.fixture
+def apple_world(harness: Harness) -> Iterator[World]:
+    """As for the other tests: Apple alone."""
+    with harness as h, twins(h.clock, "apple") as t:
+        t.apple.count = 400
+        with patch.object(part, "_settings", Settings(apple_url=t.apple.url)):
+            yield World(h, part.app, t.apple)
 
 
 def change(**settings: Any) -> Any:
