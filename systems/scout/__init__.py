@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from systems.scout import cli, cluster, first, pages, routes
+from systems.scout import cli, cluster, first, pages, routes, upkeep
 from systems.scout.crawl import cycle
 from systems.scout.part import part
 from systems.scout.reading import opportunities
@@ -30,6 +30,7 @@ __all__ = [
     "promises",
     "routes",
     "seed",
+    "upkeep",
 ]
 
 
