@@ -1,214 +1,160 @@
-"""Article 001, clusters every six hours: time and memory at its size, and whether they stay the same."""
+"""Article 001, the autonomous pipeline: what an idle cycle reads, and how large an app is."""
 
 from __future__ import annotations
 
-import os
-import random
-import time
-from collections import Counter
+from collections import namedtuple
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.articles.figure import Figure
-from bench.articles.remind import work
-from duework import App
-from systems.scout import part
-from systems.scout.cluster import cluster
+import apsw
 
-# Apps of a niche, and keywords of one; the article has 450 niches.
-APPS, KEYWORDS = 670, 400
-FULL, QUICK = 180_000, 4_000
-AT_ONCE = 50_000
-CHANGED = 0.05
+from bench.articles.figure import Figure
+from duework import App
+from systems.scout import client, store
+from systems.scout.crawl import gaps
+from systems.scout.part import part
+from systems.twins.apple.catalogue import Catalogue
+
+NOW = 1_772_366_460_000
+DAY = 86_400_000
+# What a dashboard counted each minute: as many as the article names.
+COUNTED = (
+    *("scout_app", "scout_keyword", "scout_developer", "scout_ranking", "scout_chart"),
+    *("scout_cluster", "scout_ledger"),
+)
+COUNTS = tuple(
+    f"select count(*) from {table} where {where}"
+    for table in COUNTED
+    for where in ("1 = 1 and rowid > 0", "rowid % 2 = 0", "rowid % 2 = 1")
+)
+# The article's checks: LIMIT 1 behind a count is reached after all rows are counted.
+LIMITED = (
+    "select count(*) from scout_category where scanned_at is null or scanned_at < :old limit 1",
+    "select count(*) from scout_app where enriched_at is not null and ranked_at is null limit 1",
+    "select count(*) from scout_keyword where status = 'pending' limit 1",
+    "select count(*) from scout_app where rating_count >= 0 and iap_scraped_at is null limit 1",
+    "select count(*) from scout_app where enriched_at is null and rating_count >= 0 limit 1",
+)
+_APPS = """
+    insert into scout_app (track_id, track_name, seller_name, rating_count, enriched_at,
+        enrichment_source, scraped_at, iap_scraped_at, ranked_at, evaluated_at, first_seen_at, last_seen_at)
+    with recursive n(i) as (select 1 union all select i + 1 from n where i < :rows)
+    select i, 'App ' || i, 'Somebody', i % 1000, :now, 'scraper', :now, :now, :now, :now, :now, :now from n"""
+_KEYWORDS = """
+    insert into scout_keyword (keyword, source, status, created_at, due_at)
+    with recursive n(i) as (select 1 union all select i + 1 from n where i < :rows)
+    select 'word ' || i, 'search', 'searched', i, :now + 86400000 from n"""
+_DEVELOPERS = """
+    insert into scout_developer (developer_id, name, due_at, expanded_at)
+    with recursive n(i) as (select 1 union all select i + 1 from n where i < :rows)
+    select i, 'Somebody', :now + 86400000, :now from n"""
+
+
+def _named(cursor: Any, row: Any) -> Any:
+    names = [each[0] for each in cursor.get_description()]
+    return namedtuple("Row", names, rename=True)(*row)  # noqa: PYI024 - as the engine's
+
+
+class Reader:
+    """Reads a file and counts the steps of SQLite's machine."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        self._connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._count)
+        self.steps = 0
+
+    def _count(self, event: dict[str, Any]) -> None:
+        self.steps += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    def read(self, sql: str, **values: Any) -> list[Any]:
+        cursor = self._connection.cursor()
+        cursor.row_trace = _named
+        return list(cursor.execute(sql, values, can_cache=False))
+
+    def write(self, sql: str, **values: Any) -> None:
+        self._connection.execute(sql, values)
+
+    def steps_of(self, function: Callable[[Reader], object]) -> int:
+        """What a function costs."""
+        before = self.steps
+        function(self)
+        return self.steps - before
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 @contextmanager
-def system() -> Iterator[App]:
-    """The system alone, on a file, without anybody to call."""
+def filled(rows: int) -> Iterator[Reader]:
+    """Scout's tables with so many apps, all of them done."""
     with TemporaryDirectory() as folder:
-        app = App(f"sqlite:///{Path(folder) / 'scout.db'}")
+        path = Path(folder) / "scout.db"
+        app = App(f"sqlite:///{path}")
         app.include(part)
         app.admin.migrate(create=True)
+        app.close()
+        reader = Reader(path)
         try:
-            yield app
+            for sql, count in ((_APPS, rows), (_KEYWORDS, rows // 6), (_DEVELOPERS, rows // 24)):
+                reader.write(sql, rows=count, now=NOW)
+            yield reader
         finally:
-            app.close()
+            reader.close()
 
 
-def rankings(keywords: int, seed: int = 1) -> Iterator[tuple[str, int, int]]:
-    """Who is found: mostly apps of the keyword's niche, some of the next one, some of anywhere."""
-    draw = random.Random(seed)
-    niches = max(3, keywords // KEYWORDS)
-    for number in range(keywords):
-        niche, found = number % niches, dict[int, None]()
-        wanted = draw.randint(11, 20)
-        while len(found) < wanted:
-            if draw.random() < 0.12:
-                found[draw.randrange(niches * APPS)] = None
-            else:
-                near = (niche + (draw.random() < 0.15)) % niches
-                found[near * APPS + int(APPS * draw.random() ** 2)] = None
-        for rank, app in enumerate(found, start=1):
-            yield f"word {number:06d}", app, rank
+def counts(reader: Reader) -> None:
+    """21 counts, each of all rows that there are."""
+    for sql in COUNTS:
+        reader.read(sql)
 
 
-def fill(app: App, keywords: int) -> int:
-    """Rows as the first three stages leave them; how many rankings."""
-    now, niches = app.now(), max(3, keywords // KEYWORDS)
-    _write(
-        app,
-        "insert into scout_app (track_id, track_name, seller_name, average_rating, rating_count,"
-        " updated_date, enriched_at, enrichment_source, evaluated_at, competitiveness_score,"
-        " first_seen_at, last_seen_at) values (:id, 'x', 'x', 3.9, :ratings,"
-        " '2026-01-01T00:00:00Z', :now, 'itunes', :now, :score, :now, :now)",
-        (
-            {"id": id_, "ratings": id_ * 7919 % 100_000, "score": id_ % 100, "now": now}
-            for id_ in range(niches * APPS)
-        ),
-    )
-    _write(
-        app,
-        "insert into scout_keyword (keyword, status, source, created_at, last_searched_at)"
-        " values (:word, 'searched', 'search', :now, :now)",
-        ({"word": f"word {number:06d}", "now": now} for number in range(keywords)),
-    )
-    return _write(
-        app,
-        "insert into scout_ranking (keyword, track_id, rank, crawled_at)"
-        " values (:word, :id, :rank, :now)",
-        (
-            {"word": word, "id": id_, "rank": rank, "now": now}
-            for word, id_, rank in rankings(keywords)
-        ),
-    )
+def limited(reader: Reader) -> None:
+    """Five checks as the article writes them."""
+    for sql in LIMITED:
+        reader.read(sql, **({"old": NOW - 7 * DAY} if ":old" in sql else {}))
 
 
-def _write(app: App, sql: str, rows: Iterator[dict[str, Any]]) -> int:
-    count, some = 0, list[dict[str, Any]]()
-    for row in rows:
-        some.append(row)
-        if len(some) == AT_ONCE:
-            count += _commit(app, sql, some)
-            some = []
-    return count + _commit(app, sql, some)
+def exists(reader: Reader) -> None:
+    """All of ours."""
+    assert not any(gaps.assess(reader.read, NOW))
 
 
-def _commit(app: App, sql: str, rows: list[dict[str, Any]]) -> int:
-    if rows:
-        with app.transaction() as tx:
-            tx.write(sql, rows=rows)
-    return len(rows)
-
-
-def change(app: App, keywords: int) -> None:
-    """Another app in the place of one of twenty."""
-    draw, apps = random.Random(9), max(3, keywords // KEYWORDS) * APPS
-    _write(
-        app,
-        "update scout_ranking set track_id = :new where keyword = :word and track_id = :id"
-        " and not exists (select 1 from scout_ranking o where o.keyword = :word"
-        " and o.track_id = :new)",
-        (
-            {"word": word, "id": id_, "new": draw.randrange(apps)}
-            for word, id_, _ in rankings(keywords)
-            if draw.random() < CHANGED
-        ),
-    )
-
-
-class Watch:
-    """The largest of the processes that this one has started, as the system counts them."""
-
-    def __init__(self) -> None:
-        self.memory_mb = 0.0
-        self.cpu: dict[int, float] = {}
-
-    def look(self) -> None:
-        parents = dict[int, int]()
-        for name in os.listdir("/proc"):
-            with suppress(OSError, ValueError, IndexError):
-                stat = Path("/proc", name, "stat").read_text().rsplit(")", 1)[1].split()
-                parents[int(name)] = int(stat[1])
-                if self._ours(int(name), parents):
-                    ticks = os.sysconf("SC_CLK_TCK")
-                    self.cpu[int(name)] = (int(stat[11]) + int(stat[12])) / ticks
-                    self._memory(name)
-
-    def _ours(self, pid: int, parents: dict[int, int]) -> bool:
-        while pid in parents:
-            pid = parents[pid]
-            if pid == os.getpid():
-                return True
-        return False
-
-    def _memory(self, name: str) -> None:
-        for line in Path("/proc", name, "status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                self.memory_mb = max(self.memory_mb, int(line.split()[1]) / 1024)
-
-
-def group(app: App) -> tuple[float, Watch]:
-    """One run with everything that it stores; its seconds, and what its process took."""
-    watch, before = Watch(), len(_runs(app))
-    cluster.enqueue()
-
-    def done() -> bool:
-        watch.look()
-        return len(_runs(app)) > before
-
-    return work(app, done, limit=3000), watch
-
-
-def _runs(app: App) -> list[Any]:
-    return app.read("select at from scout_cluster_run where stored_at is not null")
-
-
-def _members(app: App) -> dict[str, str]:
-    rows = app.read("select keyword, cluster from scout_cluster_keyword")
-    return {row.keyword: row.cluster for row in rows}
-
-
-def clusters(*, quick: bool) -> list[Figure]:
-    """Two runs, the second with a twentieth of the rankings changed."""
-    keywords = QUICK if quick else FULL
-    with system() as app:
-        count = fill(app, keywords)
-        took, watch = group(app)
-        first = _members(app)
-        change(app, keywords)
-        time.sleep(0.01)
-        again, later = group(app)
-        second = _members(app)
-    ids = set(first.values())
-    kept = len(ids & set(second.values())) / len(ids)
-    same = sum(second.get(word) == id_ for word, id_ in first.items()) / len(first)
-    niches = max(3, keywords // KEYWORDS)
-    pure = Counter[str]()
-    for (id_, _), size in Counter((i, int(w[5:]) % niches) for w, i in first.items()).items():
-        pure[id_] = max(pure[id_], size)
-    what = f"{keywords:,} keywords with {count:,} rankings into clusters, and all of it stored"
-    most = max(watch.memory_mb, later.memory_mb)
-    cpu = max([0.0, *watch.cpu.values(), *later.cpu.values()])
+def idle(*, quick: bool) -> list[Figure]:
+    """Steps of an idle cycle; nothing is to be done."""
+    rows = 20_000 if quick else 1_100_000
+    with filled(rows) as reader:
+        theirs = [reader.steps_of(each) for each in (counts, limited)]
+        ours = reader.steps_of(exists)
+    what = f"steps of SQLite in an idle cycle, {rows:,} apps: "
     return [
-        Figure("001", what, "30 s of CPU at most", f"{took:.0f} s, {cpu:.0f} s of CPU", "—"),
-        Figure("001", "the same again, 5 % of it changed", "—", f"{again:.0f} s", "—"),
-        Figure("001", "memory of its process", "128 MB at most", f"{most:.0f} MB", "—"),
-        Figure(
-            "001", f"clusters ({niches} niches were planted)", "450", f"{len(ids)}", f"{niches}"
-        ),
-        Figure(
-            "001",
-            "keywords with those of their niche",
-            "—",
-            f"{sum(pure.values()) / len(first):.1%}",
-            "100%",
-        ),
-        Figure("001", "clusters that keep their id, 5 % changed", "—", f"{kept:.1%}", "100%"),
-        Figure("001", "keywords that stay in their cluster", "—", f"{same:.1%}", "about 95%"),
+        Figure("001", what + "21 counts", f"{theirs[0]:,}", f"{ours:,}", "a seek in each index"),
+        Figure("001", what + "5 counts with LIMIT 1", f"{theirs[1]:,}", f"{ours:,}", "the same"),
     ]
 
 
-FIGURES: dict[str, Callable[..., list[Figure]]] = {"clusters": clusters}
+def bytes_of(*, quick: bool) -> list[Figure]:
+    """The size of an app that was found, with a description of 1,000 characters."""
+    count = 500 if quick else 20_000
+    shop = Catalogue(1, NOW, count)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "scout.db"
+        app = App(f"sqlite:///{path}")
+        app.include(part)
+        app.admin.migrate(create=True)
+        empty = path.stat().st_size
+        for start in range(0, count, 1000):
+            shown = [shop.as_json(each, "us", NOW) for each in shop.apps[start : start + 1000]]
+            found = [client.described({**each, "description": "x" * 1000}) for each in shown]
+            with app.transaction() as tx:
+                store.apps(tx, found, NOW, by="search")
+        app.close()
+        each = (path.stat().st_size - empty) / count
+    whole = each * 1_100_000 / 1e9
+    what = "bytes of an app with a description of 1,000 characters; 1.1 million of them"
+    return [Figure("001", what, "6.4 GB with everything", f"{each:,.0f}; {whole:.1f} GB", "1,000")]
+
+
+FIGURES: dict[str, Callable[..., list[Figure]]] = {"idle cycle": idle, "bytes": bytes_of}
