@@ -22,6 +22,8 @@ SCALE, EVEN = 5040, 5
 # Chance is that of all rankings together, or of so much weight if there are more: a market does not grow
 # because others are known. It is what about 2,000 keywords with fifteen apps each have.
 CROWD = 13_000_000
+# And of so much at least: a few keywords that belong together are one group though there is no other.
+FEW = 150_000
 ROUNDS, LEVELS = 12, 6
 # A turn that changes fewer than one of so many labels is the last.
 STILL = 2000
@@ -60,7 +62,7 @@ class Graph:
     @property
     def crowd(self) -> int:
         """The weight that chance is measured by."""
-        return max(1, min(self.total, CROWD))
+        return max(FEW, min(self.total, CROWD))
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,8 @@ def reprioritise(tx: Any, at: int, cluster: str, *, hot: bool) -> tuple[int, int
     if not hot:
         return 0, 0
     raised = {"id": cluster, "step": APP_STEP, "most": APP_MOST, "lowest": LOWEST_RANK}
-    apps = tx.write(_HOT_APPS, **raised).updated
-    words = tx.write(_HOT_KEYWORDS, id=cluster, step=KEYWORD_STEP, most=KEYWORD_MOST).updated
+    apps = tx.write(_HOT_APPS, **raised).changed
+    words = tx.write(_HOT_KEYWORDS, id=cluster, step=KEYWORD_STEP, most=KEYWORD_MOST).changed
     tx.write(
         "update scout_cluster_run set apps_boosted = apps_boosted + :apps,"
         " keywords_boosted = keywords_boosted + :words where at = :at",

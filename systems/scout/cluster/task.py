@@ -21,7 +21,8 @@ from systems.scout.evaluate.formulas import AGENTS, WEIGHTS
 from systems.scout.part import JUDGING, part
 
 KEEP_DAYS = 90
-HOUR = 3_600_000
+# A run whose members are not stored by then is waited for no longer.
+PATIENCE = 900_000
 BUDGET: dict[str, Any] = {
     "isolation": "process",
     "cpu_seconds": 600,
@@ -49,7 +50,7 @@ def cluster(run: Run) -> int | Snooze:
     """Group what was found, recognise what was there before, score it."""
     now = run.now
     if _being_stored(run, now):
-        return Snooze("10s")
+        return Snooze("1m")
     found = reading.Rankings(run.read)
     graph = graphs.build(found)
     members = reading.members(run.read, set(graph.apps), now)
@@ -63,7 +64,7 @@ def _being_stored(run: Run, now: int) -> bool:
     return bool(
         run.read(
             "select 1 as x from scout_cluster_run where stored_at is null and at > :since limit 1",
-            since=now - HOUR,
+            since=now - PATIENCE,
         )
     )
 
