@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from duework.testing import Harness
 from systems.scout import part
 from systems.scout.cluster import cluster
 from systems.scout.crawl.cycle import crawl
-from systems.scout.economy import ceiling, deploy, figures, model, reading
+from systems.scout.economy import ceiling, deploy, figures, ledger, model, reading
 from systems.scout.economy.meter import metered
 from systems.scout.economy.prices import PRICES
-from systems.scout.opportunity import opportunity
+from systems.scout.opportunity import faces, opportunity
 from systems.scout.tests.conftest import World
 from systems.scout.tests.opportunity.conftest import Debating, change
 
@@ -162,6 +163,23 @@ def test_before_a_deployment_every_cron_has_an_owner_a_reason_and_the_month_a_pr
         "scout.hasty belongs to nobody",
         "scout.hasty runs every minute: every five, or slower",
     ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "index"),
+    [
+        (ledger.KEPT, "PRIMARY KEY (debate=?)"),
+        (reading.LATEST, "scout_cost_age"),
+        (faces.NEWEST, "scout_debate_report_cluster"),
+    ],
+)
+def test_what_a_debate_reads_does_not_grow_with_their_number(sql: str, index: str) -> None:
+    names = ("debate", "step", "digest", "most", "cluster")
+    with Harness(part.app):
+        given = {name: 1 for name in names if f":{name}" in sql}
+        plan = [row.detail for row in part.app.read(f"explain query plan {sql}", **given)]
+    assert any(index in each or "autoindex" in each for each in plan), plan
+    assert not any(each.startswith("SCAN") and "USING INDEX" not in each for each in plan), plan
 
 
 def line(row: str, words: str) -> model.Line:
