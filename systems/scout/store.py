@@ -61,7 +61,7 @@ def written(to: Any, sql: str, rows: Sequence[dict[str, Any]]) -> int:
 def apps(to: Any, found: Sequence[Found], now: int, *, by: str) -> int:
     """Store what was found; in a transaction, how many are new."""
     rows = [{**msgspec.structs.asdict(each), "now": now} for each in _once(found)]
-    zero = {"average_rating": 0.0, "rating_count": 0, "price": 0.0}
+    zero = {"average_rating": 0.0, "rating_count": 0, "price": 0.0, "formatted_price": "Free"}
     filled = [
         {**row, "by": by, **{name: row[name] or least for name, least in zero.items()}}
         for row in rows
@@ -166,7 +166,7 @@ def rankings(to: Any, keyword: str, found: Sequence[Found], now: int, new: int =
     )
     to.write(
         "update scout_keyword set status = 'searched', app_count = :n, last_searched_at = :now,"
-        " failures = 0, new_apps = :new, due_at = :now + refresh_days * :day"
+        " failures = 0, new_apps = :new, due_at = :now + cast(refresh_days as bigint) * :day"
         " where keyword = :keyword",
         keyword=keyword,
         n=len(after),

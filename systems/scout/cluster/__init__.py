@@ -1,4 +1,4 @@
-"""The fourth stage: which keywords and apps belong together, what each group is worth, and what it was before."""
+"""The fourth stage: which keywords and apps belong together, and what each group is worth."""
 
 from systems.scout.cluster.graph import Edge
 from systems.scout.cluster.making import communities

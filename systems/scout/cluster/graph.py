@@ -1,10 +1,10 @@
 """Communities of keywords and apps: a graph with two sides, and labels that raise its modularity.
 
-Weights are whole numbers, so that the same rankings give the same groups in whatever order they come. One side
-is labelled while the other stands still, in turns: each takes the label that its neighbours give most weight to,
-less what chance would give to a group of that size. When no turn changes much, whole groups are moved in the
-same way, and the turns begin again. Pure Python and arrays: 2.8 million rankings take some minutes and
-less than a gigabyte.
+Weights are whole numbers, so that the same rankings give the same groups in whatever order they come. One
+side is labelled while the other stands still, in turns: each node takes the label that its neighbours give
+most weight to, less what chance would give to a group of that size. When no turn changes much, whole groups
+are moved in the same way, and the turns begin again. Pure Python and arrays: 2.8 million rankings take some
+minutes and less than a gigabyte.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ Edge = tuple[str, int, int]
 
 # The first place is worth more than the second, but two of them more than the first.
 SCALE, EVEN = 5040, 5
-# Chance is that of all rankings together, or of so much weight if there are more: a market does not grow because
-# others are known. It is what about 2,000 keywords with fifteen apps each have.
+# Chance is that of all rankings together, or of so much weight if there are more: a market does not grow
+# because others are known. It is what about 2,000 keywords with fifteen apps each have.
 CROWD = 13_000_000
+# And of so much at least: a few keywords that belong together are one group though there is no other.
+FEW = 150_000
 ROUNDS, LEVELS = 12, 6
 # A turn that changes fewer than one of so many labels is the last.
 STILL = 2000
@@ -60,7 +62,7 @@ class Graph:
     @property
     def crowd(self) -> int:
         """The weight that chance is measured by."""
-        return max(1, min(self.total, CROWD))
+        return max(FEW, min(self.total, CROWD))
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def _side(count: int, nodes: array[int], others: array[int], weights: array[int]
 
 
 def partition(graph: Graph, before: Mapping[str, int] | None = None) -> Partition:
-    """The best labels that were found; those of the last run, brought up to date, unless new ones are better."""
+    """The best labels; those of the last run, brought up to date, unless new ones are clearly better."""
     fresh = improve(graph, list(range(len(graph.words))))
     if not before:
         return fresh
@@ -214,9 +216,7 @@ def _merged(graph: Graph, words: Sequence[int], apps: Sequence[int]) -> list[int
     return [group[label] for label in words]
 
 
-def between(
-    graph: Graph, words: Sequence[int], apps: Sequence[int]
-) -> dict[int, dict[int, int]]:
+def between(graph: Graph, words: Sequence[int], apps: Sequence[int]) -> dict[int, dict[int, int]]:
     """How much weight leads from each group to others."""
     links: defaultdict[int, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     for word, label in enumerate(words):

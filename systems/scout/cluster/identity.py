@@ -1,8 +1,8 @@
 """Which of the new groups is which of the old clusters: by what they share, so that a cluster keeps its id.
 
 A pair belongs together when they share at least 30 % of the keywords and apps of both; the best pairs first.
-A group without an old cluster is split off, if half of it comes from one, or born; a cluster without a new group is
-merged, if half of it went into one, or has ended.
+A group without an old cluster is split off, if half of it comes from one, or born; a cluster without a new
+group is merged, if half of it went into one, or has ended.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _heir(id_: str, size: int, shared: Sequence[Counter[str]]) -> tuple[int, flo
 
 
 def new_id(name: str, taken: Iterable[str], at: int) -> str:
-    """An id for a cluster that was not there before; of its name, so that one that comes back has it again."""
+    """An id for a new cluster: of its name, so that one that comes back has it again."""
     plain = _hash(name)
     return plain if plain not in set(taken) else _hash(f"{name} {at}")
 
@@ -124,7 +124,7 @@ def digest(words: Sequence[str], apps: Sequence[int]) -> str:
 
 
 def name_of(words: Iterable[str], counts: Mapping[str, int], before: str | None = None) -> str:
-    """The keyword that most of the apps are found for; of equals the longer. A name that still fits is kept."""
+    """The keyword that finds most of the apps; of equals the longer. A name that still fits is kept."""
     listed = list(words)
     if before in set(listed):
         assert before is not None

@@ -1,7 +1,7 @@
 """Members of clusters into their tables, one cluster at a time, and what follows when all are there.
 
-An app or keyword of a cluster above 70 points goes before others: its priority is raised once, by a fixed step,
-and lowered again when the cluster cools down or loses it. So nothing adds up from run to run.
+An app or keyword of a cluster above 70 points goes before others: its priority is raised once, by a fixed
+step, and lowered again when the cluster cools down or loses it. So nothing adds up from run to run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from systems.scout.economy.meter import metered
 from systems.scout.evaluate import beliefs, events
 from systems.scout.evaluate.consumers import evaluate
 from systems.scout.opportunity import ask_for
-from systems.scout.part import part
+from systems.scout.part import JUDGING, part
 
 HOT = 70
 APP_STEP, APP_MOST = 10, 100
@@ -51,7 +51,7 @@ _COLD_KEYWORDS = (
 )
 
 
-@part.task(queue="scout", retries=5, backoff=("1s", "10s", "1m"))
+@part.task(queue=JUDGING, retries=5, backoff=("1s", "10s", "1m"))
 def keep(run: Run, at: int, wanted: dict[str, Any]) -> None:
     """Store one cluster's members; nothing if a newer run has made other ones."""
     run.commit(lambda tx: stored(tx, at, wanted))
@@ -112,8 +112,8 @@ def reprioritise(tx: Any, at: int, cluster: str, *, hot: bool) -> tuple[int, int
     if not hot:
         return 0, 0
     raised = {"id": cluster, "step": APP_STEP, "most": APP_MOST, "lowest": LOWEST_RANK}
-    apps = tx.write(_HOT_APPS, **raised).updated
-    words = tx.write(_HOT_KEYWORDS, id=cluster, step=KEYWORD_STEP, most=KEYWORD_MOST).updated
+    apps = tx.write(_HOT_APPS, **raised).changed
+    words = tx.write(_HOT_KEYWORDS, id=cluster, step=KEYWORD_STEP, most=KEYWORD_MOST).changed
     tx.write(
         "update scout_cluster_run set apps_boosted = apps_boosted + :apps,"
         " keywords_boosted = keywords_boosted + :words where at = :at",
@@ -124,7 +124,7 @@ def reprioritise(tx: Any, at: int, cluster: str, *, hot: bool) -> tuple[int, int
     return apps, words
 
 
-@part.task(queue="scout", retries=5, backoff=("1s", "10s", "1m"))
+@part.task(queue=JUDGING, retries=5, backoff=("1s", "10s", "1m"))
 def announce(run: Run) -> None:
     """All members are stored: tell the agents of the best clusters, and ask for a debate about a few."""
     run.commit(lambda tx: told(tx, run.now))

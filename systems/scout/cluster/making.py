@@ -1,4 +1,4 @@
-"""From rankings to clusters with names, ids, scores and neighbours; pure, but for what it is given to read."""
+"""From rankings to clusters with names, ids, scores and neighbours: pure functions."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def make(
     clusters = []
     for at, (_, (words, apps)) in enumerate(labelled):
         days = markets.mean_days(*reading.mean_search(words, searched), now)
-        parts, inputs, given = markets.scores([members[app] for app in apps if app in members], days)
+        parts, inputs, given = markets.scores(
+            [members[app] for app in apps if app in members], days
+        )
         shown = (ids[at], names[at], words, apps, parts, inputs, given)
         clusters.append(Cluster(*shown, matched.overlap[at], near.get(ids[at], [])))
     return Made(clusters, identity.history(ids, matched), found.quality, len(graph.words))

@@ -1,6 +1,6 @@
 """What a run reads: rankings, scored apps and the clusters of the last run, page by page.
 
-A process of its own gets its rows over a pipe; a page is a few megabytes, and begins where the last one ended.
+A process of its own gets its rows over a pipe; a page is about a megabyte, and begins where the last ended.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The fourth stage: every six hours, in a process of its own with a budget, without a call to anybody.
 
-What a run finds out about its clusters is one commit with its end; their members follow in small commits, one for each
-cluster, and when the last is there, agents and the debate are told (`keep.py`).
+What a run finds out about its clusters is one commit with its end; their members follow in small commits, one
+for each cluster, and when the last is there, agents and the debate are told (`keep.py`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from systems.scout.cluster.making import Cluster, Made
 from systems.scout.crawl.tiers import DAY
 from systems.scout.evaluate import ledger
 from systems.scout.evaluate.formulas import AGENTS, WEIGHTS
-from systems.scout.part import part
+from systems.scout.part import JUDGING, part
 
 KEEP_DAYS = 90
-HOUR = 3_600_000
+# A run whose members are not stored by then is waited for no longer.
+PATIENCE = 900_000
 BUDGET: dict[str, Any] = {
     "isolation": "process",
     "cpu_seconds": 600,
@@ -40,7 +41,7 @@ def nothing_new(run: Run) -> bool:
 @part.task(
     cron="0 */6 * * *",
     idle=nothing_new,
-    queue="scout",
+    queue=JUDGING,
     owner="scout",
     why="markets move in days; four times a day is soon enough",
     **BUDGET,
@@ -49,7 +50,7 @@ def cluster(run: Run) -> int | Snooze:
     """Group what was found, recognise what was there before, score it."""
     now = run.now
     if _being_stored(run, now):
-        return Snooze("10s")
+        return Snooze("1m")
     found = reading.Rankings(run.read)
     graph = graphs.build(found)
     members = reading.members(run.read, set(graph.apps), now)
@@ -63,7 +64,7 @@ def _being_stored(run: Run, now: int) -> bool:
     return bool(
         run.read(
             "select 1 as x from scout_cluster_run where stored_at is null and at > :since limit 1",
-            since=now - HOUR,
+            since=now - PATIENCE,
         )
     )
 
@@ -84,7 +85,9 @@ def store(run: Any, made: Made, rankings: int, now: int) -> None:
         ended=len(ended),
         quality=made.quality,
     )
-    chunks.write(run, "delete from scout_cluster where id = :id", [{"id": e.cluster} for e in ended])
+    chunks.write(
+        run, "delete from scout_cluster where id = :id", [{"id": e.cluster} for e in ended]
+    )
     _clusters(run, found, now)
     _past(run, made, now)
     _relations(run, found)
@@ -137,7 +140,13 @@ def _past(run: Any, made: Made, now: int) -> None:
         "insert into scout_cluster_lineage (cluster, at, event, other, overlap)"
         " values (:cluster, :at, :event, :other, :overlap)",
         [
-            {"cluster": e.cluster, "at": now, "event": e.event, "other": e.other, "overlap": e.overlap}
+            {
+                "cluster": e.cluster,
+                "at": now,
+                "event": e.event,
+                "other": e.other,
+                "overlap": e.overlap,
+            }
             for e in made.history
         ],
     )

@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from duework import Template
+from systems.scout.cli import examples
+from systems.scout.desk import shown
 from systems.scout.economy import deploy, model, prices, reading
 from systems.scout.part import part
 
@@ -22,10 +24,11 @@ def figures() -> dict[str, Any]:
     return reading.health()
 
 
-@part.page("/costs", live=("jobs", "budgets"))
+@part.page("/costs", title="Costs", nav=False, live=("jobs", "budgets"))
 def page() -> Template:
-    return Template(
+    return shown.page(
         "costs.html",
+        "costs",
         **reading.costs(),
         figures=reading.health(),
         claims=model.claims(),
@@ -36,7 +39,7 @@ def page() -> Template:
 
 
 @part.command
-@click.command(name="costs")
+@click.command(name="costs", epilog=examples("costs", "costs --json"))
 @click.option("--json", "as_json", is_flag=True, help="Everything, as JSON.")
 def show_costs(*, as_json: bool) -> None:
     """What was used and what it cost: budget, ceiling, days."""
@@ -58,6 +61,7 @@ def show_costs(*, as_json: bool) -> None:
 
 
 @part.command
+@click.command(name="claims", epilog=examples("claims"))
 def claims() -> None:
     """The article's figures, computed again from prices with a source."""
     for line in model.claims():
@@ -68,6 +72,7 @@ def claims() -> None:
 
 
 @part.command
+@click.command(name="crons", epilog=examples("crons"))
 def crons() -> None:
     """Before a first deployment: what runs when and why, and the most that a month can cost."""
     found = deploy.expected()

@@ -18,8 +18,7 @@ from systems.scout import client, store
 from systems.scout.crawl.tiers import DAY
 from systems.scout.economy.meter import metered
 from systems.scout.enrich import saving, scrape
-from systems.scout.evaluate import evaluate
-from systems.scout.part import APPLE, CALL, CONTROLLER, part, settings
+from systems.scout.part import APPLE, CALL, CONTROLLER, ORDER, part, settings
 
 # Lookups that may wait at once, and the days after which an app is looked at again.
 MOST_WAITING = 40
@@ -64,7 +63,7 @@ def wake(tx: Any) -> None:
     tx.enqueue(feed.using(key="feed", when_running="again"))
 
 
-@part.task(queue="scout", priority=3)
+@part.task(queue="scout", priority=ORDER["lookup"])
 def feed(run: Run) -> None:
     """Make lookups of what waits, no more than the controller needs to see."""
     run.commit(lambda tx: take(tx, run.now))
@@ -96,7 +95,7 @@ def take(tx: Any, now: int) -> int:
     return len(ids)
 
 
-@part.task(pace=[CONTROLLER, APPLE], priority=3, **CALL)
+@part.task(pace=[CONTROLLER, APPLE], priority=ORDER["lookup"], **CALL)
 async def enrich(run: Run, ids: list[int]) -> int:
     """One lookup."""
     found = await client.lookup(ids)
@@ -115,9 +114,11 @@ def save(tx: Any, ids: list[int], found: dict[int, client.Found], now: int) -> i
         tx.write(_STORE, rows=known)
         store.developers(tx, found.values())
         tx.publish("app-enriched", {"track_ids": [row["track_id"] for row in known]})
-        tx.enqueue(evaluate.using(key="evaluate", delay="5s", when_running="again"))
         scrape.wake(tx)
         saving.missing(tx, _lacking(known), now)
+        part.app.metrics.add(
+            "scout_apps_enriched", len(known), pipeline="controller", phase="enrich"
+        )
     if gone:
         tx.write(_GONE, rows=gone)
     wake(tx)

@@ -6,7 +6,7 @@ from typing import Any
 
 from duework import Run, Snooze
 from systems.scout.enrich import pages, saving, scrape
-from systems.scout.part import APPLE, CALL, PAGES, PURCHASES, part
+from systems.scout.part import APPLE, CALL, ORDER, PAGES, PURCHASES, part
 
 # With more than so many open, more are taken at once; more than that need not be counted.
 MANY = 500
@@ -22,7 +22,7 @@ def gap(read: Any, now: int, most: int = 1) -> list[int]:
     return [row.track_id for row in read(GAP, now=now, most=most)]
 
 
-@part.task(queue="scout", priority=1)
+@part.task(queue="scout", priority=ORDER["page"])
 def backfill(run: Run) -> None:
     """Ask for a few, those first that most people rate."""
     run.commit(lambda tx: take(tx, run.now))
@@ -42,7 +42,7 @@ def take(tx: Any, now: int) -> int:
     return len(chosen)
 
 
-@part.task(pace=[PURCHASES, PAGES, APPLE], priority=1, **CALL)
+@part.task(pace=[PURCHASES, PAGES, APPLE], priority=ORDER["page"], **CALL)
 async def read_purchases(run: Run, track_id: int) -> Snooze | None:
     """The page once more, and not the one that was stored."""
     html = await scrape.asked(run, track_id, fresh=True)

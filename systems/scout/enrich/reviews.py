@@ -14,7 +14,7 @@ from systems.scout.client import cut
 from systems.scout.crawl.tiers import DAY
 from systems.scout.enrich import saving
 from systems.scout.enrich.pages import Review
-from systems.scout.part import APPLE, CALL, PAGES, part, settings
+from systems.scout.part import APPLE, CALL, ORDER, PAGES, part, settings
 
 # Apps with fewer ratings have few reviews, and the page has them.
 LEAST_RATINGS = 50
@@ -33,7 +33,7 @@ def wanted(tx: Any, track_id: int, now: int) -> None:
         tx.enqueue(read_reviews.using(key=f"reviews:{track_id}"), track_id)
 
 
-@part.task(pace=[PAGES, APPLE], priority=1, **CALL)
+@part.task(pace=[PAGES, APPLE], priority=ORDER["page"], **CALL)
 async def read_reviews(run: Run, track_id: int) -> int:
     """The newest fifty."""
     found = await feed(track_id)

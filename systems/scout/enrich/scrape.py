@@ -13,7 +13,7 @@ from duework import Run, Snooze
 from systems.scout.crawl.tiers import DAY
 from systems.scout.economy.meter import metered
 from systems.scout.enrich import cache, pages, reviews, saving
-from systems.scout.part import APPLE, CALL, PAGES, part, settings
+from systems.scout.part import APPLE, CALL, ORDER, PAGES, part, settings
 
 # Pages that may wait at once: two minutes of their share.
 MOST_WAITING = 12
@@ -43,7 +43,7 @@ def wake(tx: Any) -> None:
     tx.enqueue(feed_pages.using(key="pages", when_running="again"))
 
 
-@part.task(queue="scout", priority=1)
+@part.task(queue="scout", priority=ORDER["page"])
 def feed_pages(run: Run) -> None:
     """Take what waits, no more than is read in two minutes."""
     run.commit(lambda tx: take(tx, run.now))
@@ -68,7 +68,7 @@ def take(tx: Any, now: int) -> int:
     return len(found)
 
 
-@part.task(pace=[PAGES, APPLE], priority=1, **CALL)
+@part.task(pace=[PAGES, APPLE], priority=ORDER["page"], **CALL)
 async def read_page(run: Run, track_id: int) -> int | Snooze:
     """One page; how many of the fields that are looked for it lacks."""
     html = await asked(run, track_id)

@@ -18,7 +18,7 @@ from systems.scout.evaluate.formulas import AGENTS, days_since, half_up
 
 # Places of a keyword that count for its demand, and of which a concept looks at how strong they are.
 FOUND, FIRST = 10, 5
-CONCEPTS, CONSIDERED = 3, 50
+CONCEPTS, CONSIDERED = 3, 20
 # An app whose score has moved by less is no news to the keywords that find it.
 NEWS = 1.0
 MOST_NEWS = 200
@@ -39,6 +39,13 @@ _FOUND_FOR = (
     " a.updated_date, r.rank from scout_ranking r join scout_app a on a.track_id = r.track_id"
     " where r.keyword = :keyword and r.rank <= :lowest order by r.rank"
 )
+_WANTED_MOST = (
+    "select k.keyword, sum(a.rating_count) as ratings, min(w.last_searched_at) as searched"
+    " from scout_cluster_keyword k join scout_keyword w on w.keyword = k.keyword"
+    " join scout_ranking r on r.keyword = k.keyword and r.rank <= :lowest"
+    " join scout_app a on a.track_id = r.track_id where k.cluster = :id"
+    " group by k.keyword order by ratings desc, k.keyword limit :most"
+)
 
 
 def _lock(tx: Any, table: str, column: str, ids: Sequence[Any]) -> None:
@@ -54,7 +61,7 @@ def _lock(tx: Any, table: str, column: str, ids: Sequence[Any]) -> None:
 
 @metered("evaluate")
 def competitiveness(tx: Any, track_ids: Iterable[int], now: int) -> int:
-    """How strong these apps are; how many were scored. Keywords that find one that has changed are told of."""
+    """How strong these apps are; how many were scored. Keywords that find a changed one are told of."""
     wanted = sorted(set(track_ids))
     if not wanted:
         return 0
@@ -115,10 +122,9 @@ def demand(tx: Any, keywords: Iterable[str], now: int) -> int:
 
 def _wanted(tx: Any, row: Any, now: int) -> tuple[float, dict[str, Any]]:
     apps = tx.read(_FOUND_FOR, keyword=row.keyword, lowest=FOUND)
-    at = row.last_searched_at
     given = {
         "ratings": sum(each.rating_count for each in apps),
-        "searched_days": None if at is None else max(0, now - at) // DAY,
+        "searched_days": _days(row.last_searched_at, now),
         "apps": [each.track_id for each in apps],
     }
     return formulas.demand(given), given
@@ -144,7 +150,7 @@ def _judge(tx: Any, ids: Sequence[str], names: Sequence[str], now: int) -> dict[
 
 
 def fragmentation(tx: Any, cluster_ids: Iterable[str], now: int) -> int:
-    """How strong the leaders of these clusters are, then what they leave to others; how many were analysed."""
+    """How strong the leaders of these clusters are, and what they leave to others; how many clusters."""
     wanted = sorted(set(cluster_ids))
     analysed = _judge(tx, wanted, ("competition", "fragmentation"), now)
     events.fragmented(tx, sorted(analysed))
@@ -159,15 +165,9 @@ def design(tx: Any, cluster_ids: Iterable[str], now: int) -> int:
 
 def _sketch(tx: Any, cluster: str, now: int) -> int:
     """The concepts of a cluster instead of those before."""
-    words = tx.read(
-        "select k.keyword from scout_cluster_keyword k"
-        " join scout_agent_ledger l on l.kind = 'keyword' and l.subject = k.keyword"
-        " and l.agent = 'demand' where k.cluster = :id order by l.score desc, k.keyword limit :most",
-        id=cluster,
-        most=CONSIDERED,
-    )
+    words = tx.read(_WANTED_MOST, id=cluster, lowest=FOUND, most=CONSIDERED)
     concepts = sorted(
-        (each for row in words if (each := _concept(tx, row.keyword, now))),
+        (each for row in words if (each := _concept(tx, row, now))),
         key=lambda each: (-each["score"], each["keyword"]),
     )[:CONCEPTS]
     tx.write("delete from scout_concept where cluster = :id", id=cluster)
@@ -183,24 +183,25 @@ def _sketch(tx: Any, cluster: str, now: int) -> int:
     return len(concepts)
 
 
-def _concept(tx: Any, keyword: str, now: int) -> dict[str, Any] | None:
+def _concept(tx: Any, row: Any, now: int) -> dict[str, Any] | None:
     """A keyword as an idea: wanted, and the apps that are found first are weak."""
-    rows = tx.read(_FOUND_FOR, keyword=keyword, lowest=FIRST)
-    rated = [row for row in rows if row.competitiveness_score is not None]
+    first = tx.read(_FOUND_FOR, keyword=row.keyword, lowest=FIRST)
+    rated = [each for each in first if each.competitiveness_score is not None]
     if not rated:
         return None
-    apps = tx.read(_FOUND_FOR, keyword=keyword, lowest=FOUND)
-    at = tx.read("select last_searched_at as at from scout_keyword where keyword = :k", k=keyword)
-    searched = None if not at or at[0].at is None else max(0, now - at[0].at) // DAY
-    given = {"ratings": sum(row.rating_count for row in apps), "searched_days": searched}
+    given = {"ratings": int(row.ratings), "searched_days": _days(row.searched, now)}
     wanted = formulas.demand(given)
-    strength = half_up(sum(row.competitiveness_score for row in rated) / len(rated))
-    worst = min(rated, key=lambda row: (row.average_rating, row.track_id))
+    strength = half_up(sum(each.competitiveness_score for each in rated) / len(rated))
+    worst = min(rated, key=lambda each: (each.average_rating, each.track_id))
     text = (
-        f"“{keyword}”: demand {wanted:g} of 100, and the {len(rated)} apps that are found first have"
-        f" a mean strength of {strength:g}; “{worst.track_name}” is one of them with"
+        f"“{row.keyword}”: demand {wanted:g} of 100, and the {len(rated)} apps that are found first"
+        f" have a mean strength of {strength:g}; “{worst.track_name}” is one of them with"
         f" {worst.average_rating:.1f} stars"
     )
-    inputs = {**given, "strength": strength, "apps": [row.track_id for row in rated]}
-    score = half_up(wanted * (100 - strength) / 100)
-    return {"keyword": keyword, "score": score, "text": text, "inputs": json.dumps(inputs)}
+    inputs = {**given, "strength": strength, "apps": [each.track_id for each in rated]}
+    score = formulas.concept(inputs)
+    return {"keyword": row.keyword, "score": score, "text": text, "inputs": json.dumps(inputs)}
+
+
+def _days(at: int | None, now: int) -> int | None:
+    return None if at is None else max(0, now - at) // DAY

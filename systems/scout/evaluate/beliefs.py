@@ -1,11 +1,11 @@
 """What agents remember of a cluster: a belief that each run confirms or contradicts, and that fades.
 
-    faded      = confidence × ½ ^ (days since the last run that it saw / 30)
-    confirmed  → faded + 0.3 × (1 − faded)
-    denied     → faded × 0.5
+    faded      = confidence * 0.5 ** (days since the last run that it saw / 30)
+    confirmed  : faded + 0.3 * (1 - faded)
+    denied     : faded * 0.5
 
-From 0.8 on, five runs in a row at least, it is a core belief; below 0.4 it is none any more. A run counts once,
-however often it is looked at: the last look at it is the one that counts.
+From 0.8 on, five runs in a row at least, it is a core belief; below 0.4 it is none any more. A run counts
+once, however often it is looked at: the last look at it is the one that counts.
 """
 
 from __future__ import annotations

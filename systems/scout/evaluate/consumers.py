@@ -10,12 +10,12 @@ from typing import Any
 
 from duework import Event, Run
 from systems.scout.evaluate import agents, events
-from systems.scout.part import part
+from systems.scout.part import JUDGING, part
 
 BULK: dict[str, Any] = {
     "bulk": 10,
     "within": "5s",
-    "queue": "scout",
+    "queue": JUDGING,
     "retries": 3,
     "backoff": ("10s", "1m", "5m"),
     "timeout": "1m",
@@ -50,7 +50,7 @@ def sketch_clusters(run: Run, told: list[Event[events.Clusters]]) -> None:
     run.commit(lambda tx: {"concepts_generated": agents.design(tx, ids, run.now)})
 
 
-@part.task(queue="scout")
+@part.task(queue=JUDGING)
 def evaluate(run: Run) -> None:
     """Tell of apps that were enriched and that no event has told of: of an older version, for example."""
     run.commit(score_waiting)

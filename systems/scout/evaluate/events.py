@@ -1,4 +1,4 @@
-"""The events between the stages: ids alone, a few kilobytes each, published with the commit that they tell of.
+"""The events between the stages: ids alone, a few kilobytes each, published with what they tell of.
 
     app-enriched        {track_ids}     enrich has learned something about apps
     rankings-updated    {keywords}      other apps are found for keywords, or an app that is found has changed

@@ -79,6 +79,11 @@ def design(given: Inputs) -> float:
     return half_up(50 * (unhappy(stars) + stale(given["days"])) / len(stars)) if stars else 100.0
 
 
+def concept(given: Inputs) -> float:
+    """Of an idea: how much a keyword is wanted, times how weak the apps are that are found first."""
+    return half_up(demand(given) * (100 - given["strength"]) / 100)
+
+
 def unhappy(stars: list[float]) -> int:
     return sum(each < FINE_STARS for each in stars)
 

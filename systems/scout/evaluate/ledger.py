@@ -10,23 +10,21 @@ from systems.scout import chunks
 
 # The score before is kept when the new one is another; the same one again changes nothing but the time.
 _LATER = (
-    " previous = case when excluded.score <> {table}.score then {table}.score"
-    " else {table}.previous end,"
-    " previous_at = case when excluded.score <> {table}.score then {table}.at"
-    " else {table}.previous_at end,"
+    " previous = case when excluded.score <> {it}.score then {it}.score else {it}.previous end,"
+    " previous_at = case when excluded.score <> {it}.score then {it}.at else {it}.previous_at end,"
     " score = excluded.score, inputs = excluded.inputs, at = excluded.at"
 )
-_APPS = (
+_NEW_APP = (
     "insert into scout_ledger (track_id, agent, score, inputs, at)"
     " values (:subject, :agent, :score, :inputs, :at) on conflict (track_id, agent) do update set"
-    + _LATER.format(table="scout_ledger")
 )
-_OTHERS = (
+_NEW_OTHER = (
     "insert into scout_agent_ledger (kind, subject, agent, score, inputs, at)"
     " values (:kind, :subject, :agent, :score, :inputs, :at)"
     " on conflict (kind, subject, agent) do update set"
-    + _LATER.format(table="scout_agent_ledger")
 )
+_APPS = _NEW_APP + _LATER.format(it="scout_ledger")
+_OTHERS = _NEW_OTHER + _LATER.format(it="scout_agent_ledger")
 
 # A subject, its score and what that was computed from.
 Judged = tuple[Any, float, dict[str, Any]]

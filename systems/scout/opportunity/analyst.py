@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-WEIGHTS = {"demand": 0.35, "competition": 0.25, "fragmentation": 0.2, "design": 0.2}
+from systems.scout.evaluate.formulas import WEIGHTS
+
 BUILD, WATCH = 60, 45
 GOOD = 50
 # What each part says when it is high, and when it is low.

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from duework import NotFound, Template
+from systems.scout.desk import shown
 from systems.scout.part import part
 
 NEWEST = (
@@ -66,4 +67,4 @@ def show_debate(cluster: str) -> dict[str, Any]:
 
 @part.page("/debates/{cluster}", live=("jobs",))
 def page(cluster: str) -> Template:
-    return Template("debate.html", it=debate(cluster))
+    return shown.page("debate.html", "opportunities", it=debate(cluster))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from systems.scout.evaluate.formulas import WEIGHTS
 from systems.scout.opportunity import analyst
 
 LEADERS, WORDS = 10, 50
@@ -34,7 +35,7 @@ def gather(run: Any, cluster: str) -> dict[str, Any] | None:
         id=cluster,
         most=WORDS,
     )
-    parts = {name: getattr(row, name) for name in (*analyst.WEIGHTS, "score")}
+    parts = {name: getattr(row, name) for name in (*WEIGHTS, "score")}
     return {
         "name": row.name,
         "parts": parts,

@@ -18,7 +18,7 @@ from systems.scout.economy import ledger
 from systems.scout.economy.tokens import Answer, NothingSpent
 from systems.scout.opportunity import analyst, conclusions, model, voices
 from systems.scout.opportunity.gather import gather
-from systems.scout.part import part, settings
+from systems.scout.part import JUDGING, part, settings
 
 RULES = "rules"
 
@@ -29,7 +29,7 @@ def ask_for(to: Any, clusters: list[str]) -> None:
         to.enqueue(opportunity.using(key=f"cluster:{each}"), each)
 
 
-@part.task(queue="scout", retries=3, backoff=("10s", "1m", "5m"), timeout="3m")
+@part.task(queue=JUDGING, retries=3, backoff=("10s", "1m", "5m"), timeout="3m")
 async def opportunity(run: Run, cluster: str) -> str | Cancel:
     """A whole debate; the verdict."""
     known = await run.step("facts", partial(begin, run, cluster))

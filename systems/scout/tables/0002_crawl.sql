@@ -61,3 +61,12 @@ create index scout_crawl_log_age on scout_crawl_log (started_at);
 
 -- Keywords whose rankings have changed and of which nobody has been told yet.
 create table scout_fresh_keyword (keyword text primary key, at bigint not null);
+
+-- Under the names that people may look for.
+create view scout_app_registry as select * from scout_app;
+create view scout_crawl_keywords as select * from scout_keyword;
+create view scout_crawl_rankings as select * from scout_ranking;
+create view scout_crawl_seeds as select * from scout_seed;
+create view scout_category_scans as select * from scout_category;
+create view scout_chart_positions as select * from scout_chart;
+create view scout_chart_position_history as select * from scout_chart_history;
