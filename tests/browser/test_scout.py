@@ -7,7 +7,15 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.sites import Site, check_renderings, served, visiting
+from tests.browser.sites import (
+    Site,
+    Visitor,
+    check_renderings,
+    served,
+    sideways,
+    violations,
+    visiting,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 PAGES = [
@@ -28,6 +36,8 @@ PAGES = [
     "/scout/keywords/one?word=sleep+timer",
     "/scout/complaints",
     "/scout/changes",
+    "/scout/costs",
+    "/scout/debates/m0",
     "/scout/saved",
     "/scout/crawl",
     "/scout/controller",
@@ -50,7 +60,22 @@ def test_every_page_of_scout_is_right_at_both_widths_in_light_and_dark(
     site, _, session = scout
     with visiting(browser, site, session) as ada:
         for path in PAGES:
-            check_renderings(ada, path)
+            quick_look(ada, path)
+
+
+def quick_look(visitor: Visitor, path: str) -> None:
+    """Wide and light, then narrow and dark; axe looks at each once."""
+    for width, theme in ((1280, "light"), (390, "dark")):
+        visitor.page.set_viewport_size({"width": width, "height": 800})
+        visitor.page.emulate_media(color_scheme=theme)
+        answer = visitor.page.goto(path)
+        assert answer is not None
+        assert answer.status == 200, path
+        wider = sideways(visitor.page)
+        assert not wider, "\n".join([path, *wider])
+        found = violations(visitor.page)
+        assert not found, "\n".join([f"{path} at {width}, {theme}", *found])
+    assert visitor.complaints == [], path
 
 
 @pytest.mark.rows("001-X2")
