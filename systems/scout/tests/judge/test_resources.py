@@ -10,6 +10,7 @@ import pytest
 import systems.scout
 from systems.scout import part, reading
 from systems.scout.crawl import categories
+from systems.scout.economy import ledger
 from systems.scout.enrich import cache
 from systems.scout.opportunity import opportunity, voices
 from systems.scout.tests.conftest import World
@@ -51,6 +52,6 @@ def test_what_the_article_does_not_give_is_written_down(world: World) -> None:
     state = reading.controller()
     assert {name: state[name] for name in LISTED["controller"]} == LISTED["controller"]
     assert LISTED["blobs"] == [cache.key(7).replace("7", "{id}")]
-    [budget] = world.app.budgets()
+    budget = ledger.LLM.status()
     assert LISTED["budgets"] == {budget.name: f"{budget.limit:.2f} a {budget.per}"}
     assert len(LISTED["sources"]["names"]) == 4
