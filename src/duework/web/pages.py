@@ -82,20 +82,7 @@ def jobs(visit: Visit) -> Response:
     """Jobs by phase, task, queue and key, newest first; all of that is in the address."""
     if visit.asked("q"):
         return _found(visit, visit.asked("q").strip())
-    wanted: dict[str, Any] = {name: visit.asked(name) for name in FILTERS}
-    phase = visit.asked("phase")
-    if phase not in {"", "expired", *PHASES}:
-        raise HTTPException(400, "There is no such phase.")
-    tag = visit.asked("tag")
-    if any(len(value) > LONGEST or "\0" in value for value in (*wanted.values(), tag)):
-        raise HTTPException(400, "A filter that long matches nothing.")
-    before = visit.asked("before") or str(2**62)
-    if not re.fullmatch(r"[0-9]{1,19}", before):
-        raise HTTPException(400, "`before` is the id of a job.")
-    if tag:
-        # By its own index alone: what else could be asked for is not looked for.
-        phase, wanted = "", dict.fromkeys(FILTERS, "")
-    place = min(int(before), 2**62)
+    phase, wanted, tag, place = _asked(visit)
     found = (
         _tagged(visit, tag, place)
         if tag
@@ -139,6 +126,24 @@ def jobs(visit: Visit) -> Response:
         looks=looks,
         far=FAR,
     )
+
+
+def _asked(visit: Visit) -> tuple[str, dict[str, Any], str, int]:
+    """The phase, the filters, the tag and the place to go on from that an address names."""
+    wanted: dict[str, Any] = {name: visit.asked(name) for name in FILTERS}
+    phase = visit.asked("phase")
+    if phase not in {"", "expired", *PHASES}:
+        raise HTTPException(400, "There is no such phase.")
+    tag = visit.asked("tag")
+    if any(len(value) > LONGEST or "\0" in value for value in (*wanted.values(), tag)):
+        raise HTTPException(400, "A filter that long matches nothing.")
+    before = visit.asked("before") or str(2**62)
+    if not re.fullmatch(r"[0-9]{1,19}", before):
+        raise HTTPException(400, "`before` is the id of a job.")
+    if tag:
+        # By its own index alone: what else could be asked for is not looked for.
+        phase, wanted = "", dict.fromkeys(FILTERS, "")
+    return phase, wanted, tag, min(int(before), 2**62)
 
 
 def _tagged(visit: Visit, tag: str, before: int) -> verbs.FoundJobs:
