@@ -1,8 +1,8 @@
 """Article 001, the adaptive controller: its rule and ours on an upstream of 20 calls a minute.
 
 In virtual time. Theirs is the article's loop, call by call: a batch at each tick, every refusal a failure,
-and nothing that knows the limit. Ours is the system itself against Apple's twin, with one app a lookup, so that a
-call is an app in both.
+and nothing that knows the limit. Ours is the system itself against Apple's twin, with one app a lookup, so
+that a call is an app in both.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Apps that nobody has seen for 90 days leave the database: as a blob first, and only then as rows.
 
 A lookup counts as seeing it, so that these are apps that are sold no more; one that waits for its first
-lookup stays. The blob has a key that a repetition uses again; the rows go with the commit of the sweep's group,
-and not if the app was seen since.
+lookup stays. The blob has a key that a repetition uses again; the rows go with the commit of the sweep's
+group, and not if the app was seen since.
 """
 
 from __future__ import annotations
