@@ -166,7 +166,7 @@ def rankings(to: Any, keyword: str, found: Sequence[Found], now: int, new: int =
     )
     to.write(
         "update scout_keyword set status = 'searched', app_count = :n, last_searched_at = :now,"
-        " failures = 0, new_apps = :new, due_at = :now + refresh_days * :day"
+        " failures = 0, new_apps = :new, due_at = :now + cast(refresh_days as bigint) * :day"
         " where keyword = :keyword",
         keyword=keyword,
         n=len(after),

@@ -78,7 +78,7 @@ def not_expanded(tx: Any, job: Any, outcome: str) -> None:
     if outcome != "done":
         tx.write(
             "update scout_developer set expanding = null, failures = failures + 1,"
-            " due_at = :now + :later * (failures + 1) where developer_id = :id",
+            " due_at = :now + :later * cast(failures + 1 as bigint) where developer_id = :id",
             rows=[
                 {"now": part.app.now(), "later": LATER, "id": id_}
                 for id_ in job.arguments["developers"]

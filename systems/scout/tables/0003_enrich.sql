@@ -24,12 +24,14 @@ alter table scout_app add column rating_velocity_7d double precision;
 alter table scout_app add column rating_count_7d_ago bigint;
 alter table scout_app add column rating_velocity_updated_at bigint;
 
+-- The source comes first, although it is one alone: without statistics another index looked better.
 create index scout_app_page on scout_app (enrichment_source, enrich_priority desc, rating_count desc)
-    where scraping is null;
-create index scout_app_page_old on scout_app (enrichment_source, scraped_at) where scraping is null;
+    where enrichment_source = 'itunes' and scraping is null;
+create index scout_app_page_old on scout_app (enrichment_source, scraped_at)
+    where enrichment_source = 'scraper' and scraping is null;
 create index scout_app_scraping on scout_app (scraping) where scraping is not null;
 create index scout_app_iaps on scout_app (enrichment_source, rating_count desc)
-    where iap_scraped_at is null;
+    where enrichment_source = 'scraper' and iap_scraped_at is null;
 create index scout_app_seen on scout_app (last_seen_at) where enriched_at is not null;
 
 create table scout_review (

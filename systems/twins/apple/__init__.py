@@ -29,6 +29,11 @@ from systems.twins.kit.clock import as_datetime
 from systems.twins.kit.limits import Window
 
 MOST = 200
+NEWER = "/api/v2/{country}/apps/{feed}/{limit}/apps.json"
+# The newer charts know no genre, and end at a hundred.
+FEEDS = {"top-free": ("topfreeapplications", "Top Free Apps")}
+FEEDS["top-paid"] = ("toppaidapplications", "Top Paid Apps")
+MOST_NEWER = 100
 REVIEWS = "/{country}/rss/customerreviews/page={page}/id={id}/sortby={order}/json"
 ENTITIES = {"software", "iPadSoftware", "macSoftware", "desktopSoftware"}
 COLLECTIONS = {
@@ -55,6 +60,7 @@ class Apple(Twin):
             Door("lookup", "GET", "/lookup", self._lookup),
             Door("chart", "GET", chart + "/genre={genre}/json", self._chart),
             Door("chart", "GET", chart + "/json", self._chart),
+            Door("newer", "GET", NEWER, self._newer),
             Door("page", "GET", "/{country}/app/{slug}", self._short_page),
             Door("page", "GET", "/{country}/app/{slug}/{name}", self._page),
             Door("reviews", "GET", REVIEWS, self._reviews),
@@ -261,6 +267,43 @@ class Apple(Twin):
         elif not entries:
             del feed["entry"]
         return _javascript(json.dumps({"feed": feed}))
+
+    def _newer(self, call: Call) -> Response:
+        self._admit(call)
+        feed, country, limit = call.part("feed"), call.part("country").lower(), call.part("limit")
+        if feed not in FEEDS:
+            return self.refusal(404)
+        if not limit.isdecimal() or int(limit) > MOST_NEWER:
+            return self.refusal(500)
+        collection, title = FEEDS[feed]
+        here = f"https://rss.applemarketingtools.com{call.request.url.path}"
+        apps = self.catalogue.chart(collection, None, country, call.now)[: int(limit)]
+        found = {
+            "title": title,
+            "id": here,
+            "author": {"name": "Apple", "url": "https://www.apple.com/"},
+            "links": [{"self": here}],
+            "copyright": "Copyright © Apple Inc. All rights reserved.",
+            "country": country,
+            "icon": "https://www.apple.com/favicon.ico",
+            "updated": f"{as_datetime(call.now):%a, %d %b %Y %H:%M:%S +0000}",
+            "results": [_newer_entry(app, country) for app in apps],
+        }
+        return Response(json.dumps({"feed": found}), media_type="application/json")
+
+
+def _newer_entry(app: App, country: str) -> dict[str, Any]:
+    link = f"https://apps.apple.com/{country}/app/{'-'.join(words(app.name))}/id{app.id}"
+    return {
+        "artistName": app.artist_name,
+        "id": str(app.id),
+        "name": app.name,
+        "releaseDate": f"{as_datetime(app.released):%Y-%m-%d}",
+        "kind": "apps",
+        "artworkUrl100": f"https://is1-ssl.mzstatic.test/image/{app.id}/100.png",
+        "genres": [],
+        "url": link,
+    }
 
 
 def _shuffled(app: App) -> tuple[int, int]:

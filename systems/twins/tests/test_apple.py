@@ -291,3 +291,22 @@ def test_a_search_has_every_word_and_knows_no_accents() -> None:
 def test_every_genre_that_has_a_chart_has_apps() -> None:
     shop = Catalogue(7, NOON)
     assert all(shop.chart("topgrossingapplications", genre, "us", NOON) for genre in GENRES)
+
+
+def test_the_newer_charts_are_another_json_and_end_at_a_hundred(
+    t: Twins, http: httpx2.Client
+) -> None:
+    reply = get(t, http, "/api/v2/us/apps/top-free/10/apps.json")
+    feed = reply.json()["feed"]
+
+    assert reply.headers["content-type"] == "application/json"
+    assert (feed["title"], feed["country"], len(feed["results"])) == ("Top Free Apps", "us", 10)
+    older = chart(t, http, "topfreeapplications/limit=10")["entry"]
+    assert [each["id"] for each in feed["results"]] == [
+        each["id"]["attributes"]["im:id"] for each in older
+    ]
+    refused = [
+        get(t, http, f"/api/v2/us/apps/{path}/apps.json").status_code
+        for path in ("top-free/200", "top-grossing/10")
+    ]
+    assert refused == [500, 404]
