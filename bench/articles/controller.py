@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from bench.articles.figure import Figure
-from duework import App
 from duework.testing import Harness
+from systems.scout import app
 from systems.scout.enrich import feed
 from systems.scout.part import part
 from systems.scout.settings import Settings
@@ -121,8 +121,7 @@ def _settings(url: str) -> Iterator[None]:
 
 def ours(minutes: int, *, storm: bool) -> Log:
     """The system itself: lookups of one app, and nothing else that asks Apple."""
-    app, log = App(), Log()
-    app.include(part)
+    log = Log()
     with (
         Harness(app, now=1_772_366_400_000) as h,
         twins(h.clock, "apple") as t,
@@ -132,7 +131,7 @@ def ours(minutes: int, *, storm: bool) -> Log:
         for each in app.schedules(prefix="scout."):
             each.pause()
         t.apple.count = minutes * LIMIT + 100
-        _plant(app, [each.id for each in t.apple.catalogue.apps])
+        _plant([each.id for each in t.apple.catalogue.apps])
         began = h.now
         for minute in range(minutes):
             if storm and minute * MINUTE == STORM[0]:
@@ -143,7 +142,7 @@ def ours(minutes: int, *, storm: bool) -> Log:
     return log
 
 
-def _plant(app: App, ids: list[int]) -> None:
+def _plant(ids: list[int]) -> None:
     with app.transaction() as tx:
         tx.write(
             "insert into scout_app (track_id, track_name, seller_name, first_seen_at, last_seen_at)"

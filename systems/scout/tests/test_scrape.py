@@ -37,8 +37,8 @@ def rated(world: World, count: int) -> list[int]:
     with world.app.transaction() as tx:
         tx.write(
             "insert into scout_app (track_id, track_name, seller_name, first_seen_at, last_seen_at)"
-            " values (:id, 'x', 'x', 0, 0)",
-            rows=[{"id": id_} for id_ in ids],
+            " values (:id, 'x', 'x', 0, :now)",
+            rows=[{"id": id_, "now": world.h.now} for id_ in ids],
         )
         feed.wake(tx)
     return ids
@@ -217,7 +217,7 @@ def test_twenty_are_asked_for_if_more_than_500_wait_and_ten_else(world: World) -
         tx.write(
             "insert into scout_app (track_id, track_name, seller_name, first_seen_at, last_seen_at,"
             " enrichment_source, enriched_at, scraped_at, rating_count)"
-            " values (:id, 'x', 'x', 0, 0, 'scraper', :now, :now, :id)",
+            " values (:id, 'x', 'x', 0, :now, 'scraper', :now, :now, :id)",
             rows=[{"id": n, "now": world.h.now} for n in range(1, 532)],
         )
         first = [purchases.take(tx, world.h.now) for _ in range(3)]
