@@ -6,10 +6,10 @@ import argparse
 import logging
 import sys
 
-from bench.articles import mail, remind, scout
+from bench.articles import controller, mail, remind, scout
 from bench.articles.figure import Figure, table
 
-FIGURES = {**mail.FIGURES, **remind.FIGURES, **scout.FIGURES}
+FIGURES = {**mail.FIGURES, **remind.FIGURES, **controller.FIGURES, **scout.FIGURES}
 
 
 def main() -> int:
