@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 from systems import scout
@@ -113,12 +114,53 @@ def markets(tx: Any, now: int) -> None:
             }
             insert(tx, "scout_score_history", [{**point, "place": place + 1}])
     judged(tx, now, "m9", LONG, verdict="leave", score=31.0)
+    more(tx, now)
     changes.compare(tx, now)
     tx.write("update scout_opportunity set score = score + 3 where cluster = 'm1'")
     changes.compare(tx, now + 1)
     stars.star(tx, "opportunity", "m0", now, "to build")
     stars.star(tx, "app", "60", now, "rivals")
     stars.star(tx, "app", "59", now)
+
+
+def more(tx: Any, now: int) -> None:
+    """What judges, debates and bills leave behind."""
+    parts = {"demand": 83.0, "competition": 60.0, "fragmentation": 50.0, "design": 40.0}
+    for ago in range(8):
+        run = {"cluster": "m0", "at": now - ago * DAY, "name": "x", "apps": 3, "keywords": 2}
+        insert(
+            tx, "scout_cluster_snapshot", [{**run, **parts, "score": 78.0 - ago, "overlap": 1.0}]
+        )
+    asked = {"kind": "cluster", "subject": "m0", "agent": "demand", "score": 83.0, "at": now}
+    insert(tx, "scout_agent_ledger", [{**asked, "inputs": json.dumps({"ratings": 60})}])
+    near = {"cluster": "m0", "other": "m1", "share": 0.12}
+    insert(tx, "scout_cluster_relation", [near])
+    insert(
+        tx,
+        "scout_cluster_lineage",
+        [{"cluster": "m0", "at": now, "event": "split", "other": "m1", "overlap": 0.6}],
+    )
+    idea = {"cluster": "m0", "keyword": "sleep timer", "place": 1, "score": 71.0, "at": now}
+    insert(
+        tx,
+        "scout_concept",
+        [{**idea, "text": "A sleep timer that stops by itself", "inputs": "{}"}],
+    )
+    debate = {"id": 7, "cluster": "m0", "name": "night shift planner", "analyst": "rules"}
+    facts = [{"part": "demand", "text": "60 ratings over 3 apps", "apps": [1, 2], "keywords": []}]
+    insert(
+        tx,
+        "scout_debate_report",
+        [{**debate, "parts": "{}", "facts": json.dumps(facts), "score": 78.0, "started_at": now}],
+    )
+    claim = [{"text": "people rate these apps a lot", "facts": [0], "answers": []}]
+    said = {"debate": 7, "place": 1, "who": "bull", "analyst": "rules", "at": now}
+    insert(tx, "scout_debate_message", [{**said, "claims": json.dumps(claim)}])
+    for ago in range(7):
+        day = datetime.fromtimestamp((now - ago * DAY) / 1000, UTC).date().isoformat()
+        for service, cost in (("llm", 3_100_000), ("http", 400_000), ("rows", 250_000)):
+            row = {"day": day, "service": service, "what": "x", "calls": 900, "units_in": 5}
+            insert(tx, "scout_cost_day", [{**row, "units_out": 5, "cost": cost + ago * 90_000}])
 
 
 def seed() -> dict[str, str]:

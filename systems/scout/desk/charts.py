@@ -9,8 +9,8 @@ from html import escape
 from markupsafe import Markup
 
 Series = Mapping[str, Sequence[tuple[int, float]]]
-LINES = ("l-run", "l-done", "l-warn", "l-unsure", "l-text", "l-wait")
-FILLS = ("f-run", "f-done", "f-warn", "f-unsure", "f-text", "f-wait")
+LINES = ("l-run", "l-done", "l-warn", "l-unsure", "l-fail", "l-wait")
+FILLS = ("f-run", "f-done", "f-warn", "f-unsure", "f-fail", "f-wait")
 LEFT, HIGH, HEIGHT, TOP = 8.0, 96.0, 132, 10.0
 STEPS = (1, 2, 2.5, 5, 10)
 

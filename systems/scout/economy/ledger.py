@@ -38,7 +38,7 @@ _CLOSE = (
     " tokens_cached = :tokens_cached, tokens_out = :tokens_out, why = :why, answer = :answer,"
     " ended_at = :now where debate = :debate and number = :number"
 )
-_KEPT = (
+KEPT = (
     "select answer from scout_cost where debate = :debate and step = :step and digest = :digest"
     " and state = 'settled' and answer is not null order by number desc limit 1"
 )
@@ -119,7 +119,7 @@ def as_dollars(millionths: int) -> str:
 
 
 async def _kept(debate: int, step: str, digest: str) -> Answer | None:
-    rows = await part.app.aread(_KEPT, debate=debate, step=step, digest=digest)
+    rows = await part.app.aread(KEPT, debate=debate, step=step, digest=digest)
     return Answer.read(rows[0].answer) if rows else None
 
 

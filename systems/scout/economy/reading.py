@@ -10,6 +10,10 @@ from systems.scout.economy import ceiling, figures, ledger
 from systems.scout.part import part, settings
 
 DAYS, CALLS = 31, 50
+LATEST = (
+    "select debate, number, step, model, state, reserved, cost, tokens_in, tokens_out, why, at"
+    " from scout_cost order by at desc, debate desc, number desc limit :most"
+)
 TABLES = Path(__file__).parents[1] / "tables"
 
 
@@ -43,11 +47,7 @@ def days() -> list[Any]:
 
 def calls() -> list[Any]:
     """Calls of a model, the newest first."""
-    return part.app.read(
-        "select debate, number, step, model, state, reserved, cost, tokens_in, tokens_out, why, at"
-        " from scout_cost order by at desc, debate, number desc limit :most",
-        most=CALLS,
-    )
+    return part.app.read(LATEST, most=CALLS)
 
 
 def health() -> dict[str, Any]:

@@ -9,14 +9,15 @@ from duework import NotFound, Template
 from systems.scout.desk import shown
 from systems.scout.part import part
 
+NEWEST = (
+    "select * from scout_debate_report where cluster = :cluster"
+    " order by started_at desc, id desc limit 1"
+)
+
 
 def debate(cluster: str) -> dict[str, Any]:
     """The newest debate about a cluster, decided or not, with every message so far."""
-    rows = part.app.read(
-        "select * from scout_debate_report where cluster = :cluster"
-        " order by started_at desc, id desc limit 1",
-        cluster=cluster,
-    )
+    rows = part.app.read(NEWEST, cluster=cluster)
     if not rows:
         raise NotFound(f"there is no debate about {cluster}")
     found = rows[0]._asdict()

@@ -39,13 +39,29 @@ def gather(run: Any, cluster: str) -> dict[str, Any] | None:
     return {
         "name": row.name,
         "parts": parts,
-        "facts": analyst.facts(row, inputs, leaders, words),
+        "facts": [*analyst.facts(row, inputs, leaders, words), *_complaints(run, leaders)],
         "leaders": [_leader(each) for each in leaders],
         "words": [
             {"keyword": each.keyword, "first": each.track_id, "strength": each.strength}
             for each in words
         ],
     }
+
+
+def _complaints(run: Any, leaders: list[Any]) -> list[dict[str, Any]]:
+    """How many of the reviews that are known of the leaders have one or two stars."""
+    apps, bad, known = [], 0, 0
+    for each in leaders:
+        [row] = run.read(
+            "select count(*) as n, coalesce(sum(case when rating <= 2 then 1 else 0 end), 0) as bad"
+            " from scout_review where track_id = :id",
+            id=each.track_id,
+        )
+        known, bad = known + int(row.n), bad + int(row.bad)
+        if row.bad:
+            apps.append(each.track_id)
+    text = f"{bad:,} of {known:,} reviews of the leaders have one or two stars"
+    return [analyst.fact("design", text, apps)] if bad else []
 
 
 def _leader(row: Any) -> dict[str, Any]:

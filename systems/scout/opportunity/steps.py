@@ -145,6 +145,8 @@ def by_rules(
 
 
 def _speak(run: Run, place: int, found: dict[str, Any], by: str, why: str | None) -> None:
+    """A turn into the transcript."""
+    found["by"] = by
     run.write(
         "insert into scout_debate_message (debate, place, who, analyst, why, claims, at)"
         " values (:debate, :place, :who, :by, :why, :claims, :now)",
@@ -164,10 +166,11 @@ def conclude(run: Run, cluster: str, known: dict[str, Any], said: list[dict[str,
     score = known["parts"]["score"]
     run.write(
         "insert into scout_opportunity (cluster, name, score, verdict, parts, facts, debate,"
-        " first_at, decided_at) values (:id, :name, :score, :verdict, :parts, :facts, :debate,"
-        " :now, :now) on conflict (cluster) do update set name = excluded.name,"
+        " analyst, first_at, decided_at) values (:id, :name, :score, :verdict, :parts, :facts,"
+        " :debate, :analyst, :now, :now) on conflict (cluster) do update set name = excluded.name,"
         " score = excluded.score, verdict = excluded.verdict, parts = excluded.parts,"
-        " facts = excluded.facts, debate = excluded.debate, decided_at = excluded.decided_at",
+        " facts = excluded.facts, debate = excluded.debate, analyst = excluded.analyst,"
+        " decided_at = excluded.decided_at",
         id=cluster,
         name=known["name"],
         score=score,
@@ -175,6 +178,7 @@ def conclude(run: Run, cluster: str, known: dict[str, Any], said: list[dict[str,
         parts=json.dumps(known["parts"]),
         facts=json.dumps(known["facts"]),
         debate=json.dumps([{"who": each["who"], "claims": each["claims"]} for each in said]),
+        analyst=known["analyst"] if any(each["by"] != RULES for each in said) else RULES,
         now=run.now,
     )
     run.write(

@@ -1,5 +1,8 @@
 -- Debates as they grow, what came of them, and what everything costs. Money is in millionths of a dollar.
 
+-- Who has debated: rules, or a model of which at least one turn is.
+alter table scout_opportunity add column analyst text not null default 'rules';
+
 create table scout_debate_report (
     -- The job's number.
     id bigint primary key,
@@ -93,7 +96,7 @@ create table scout_cost (
     ended_at bigint,
     primary key (debate, number)
 );
-create index scout_cost_age on scout_cost (at);
+create index scout_cost_age on scout_cost (at, debate, number);
 
 -- What was used in a day, added up in the commit that uses it, or before the call that does.
 create table scout_cost_day (

@@ -137,55 +137,51 @@ def quiet(world: World) -> None:
     world.app.get_schedule("scout.crawl").pause()
 
 
-def searched(world: World, word: str, ids: list[int]) -> None:
+def searched(world: World, word: str, ids: list[int], at: int) -> None:
     """As if Apple had answered a search."""
     found = [Found(track_id=id_, track_name=f"App {id_}") for id_ in ids]
     with world.app.transaction() as tx:
-        search.searched(tx, word, found, world.h.now)
+        search.searched(tx, word, found, at)
         tx.publish("rankings-updated", {"keywords": [word, "nobody follows this"]})
+    world.h.drain()
 
 
-def due(world: World) -> list[str]:
-    """What the next cycle searches for."""
-    return gaps.keywords(world.app.read, world.h.now, 10)
+def due(world: World, at: int) -> list[str]:
+    """What a cycle would search for."""
+    return gaps.keywords(world.app.read, at, 10)
 
 
 @pytest.mark.rows("001-X2")
 def test_a_followed_keyword_is_searched_for_each_day_and_who_is_found_is_kept(
     world: World,
 ) -> None:
-    h = world.h
     quiet(world)
+    word, start = "sleep timer", world.h.now
     with world.app.transaction() as tx:
-        assert words.follow(tx, " Sleep  Timer", h.now) == "sleep timer"
-
-    assert due(world) == ["sleep timer"]
-    start = h.now
-    searched(world, "sleep timer", [7, 8, 9])
-    h.drain()
-    h.advance("12h")
-    assert "sleep timer" not in due(world), "once a day is enough"
-    h.advance("13h")
-    assert "sleep timer" in due(world)
-    searched(world, "sleep timer", [8, 7, 9])
-    h.drain()
-    h.drain()
-    later = h.now
-    assert words.history("sleep timer", h.now) == {
-        8: [(start, 2), (later, 1)],
-        7: [(start, 1), (later, 2)],
-        9: [(start, 3), (later, 3)],
-    }
-    assert apps.rank_history(8, h.now) == {"“sleep timer”": [(start, 2), (later, 1)]}
+        assert words.follow(tx, " Sleep  Timer", start) == word
+    assert due(world, start) == [word]
+    searched(world, word, [7, 8, 9], start)
+    assert word not in due(world, start + DAY // 2), "once a day is enough"
+    later = start + DAY
+    assert word in due(world, later)
+    searched(world, word, [8, 7, 9], later)
+    places = {8: [(start, 2), (later, 1)], 7: [(start, 1), (later, 2)], 9: [(start, 3), (later, 3)]}
+    assert words.history(word, later) == places
+    assert apps.rank_history(8, later) == {f"“{word}”": [(start, 2), (later, 1)]}
+    # A search that changes nothing is no event: the hourly look keeps it, once.
     with world.app.transaction() as tx:
-        words.unfollow(tx, "sleep timer")
-    searched(world, "sleep timer", [9])
-    h.advance("25h")
-    assert "sleep timer" not in due(world)
-    assert len(words.history("sleep timer", h.now)[9]) == 2
-    assert words.history("sleep timer", h.now + 91 * DAY) == {}
+        tx.write("update scout_ranking set crawled_at = :at", at=later + 5)
+        tx.write("update scout_tracked set next_at = :now", now=world.h.now)
+    world.h.advance("61m")
+    assert len(words.history(word, later)[9]) == 3
+    assert words.followed()[0].next_at > world.h.now
     with world.app.transaction() as tx:
-        words.again(tx, h.now + 91 * DAY)
+        words.unfollow(tx, word)
+    searched(world, word, [9], later + 10)
+    assert word not in due(world, later + 2 * DAY)
+    assert len(words.history(word, later)[9]) == 3
+    with world.app.transaction() as tx:
+        words.again(tx, later + 91 * DAY)
     assert world.count("scout_rank_history") == 0
 
 
@@ -309,45 +305,49 @@ def test_complaints_are_what_poor_reviews_share_and_happy_people_do_not_say(worl
 
 @pytest.mark.rows("001-X1")
 def test_what_changed_is_told_once_and_only_what_is_worth_it(world: World) -> None:
-    now = world.h.now
+    quiet(world)
     with world.app.transaction() as tx:
-        cluster(tx, now)
-        judged(tx, now, "c2", "tax", score=50.0)
-    world.h.advance("31m")
+        cluster(tx, world.h.now)
+        judged(tx, world.h.now, "c2", "tax", score=50.0)
+    world.h.advance("61m")
     assert {row.says for row in changes.listed()} == {
         "New: sleep timer, 61 of 100, place 1",
         "New: tax, 50 of 100, place 2",
     }
-    world.h.advance("3h")
-    assert len(changes.listed()) == 2
+    told = world.app.get_schedule("scout.tell")
+    assert (told.fires, told.last_outcome) == (1, "idle"), "nothing was judged since"
     assert changes.since_yesterday(world.h.now) == {}
-    world.h.advance("24h")
 
-    def now_is(id_: str, **values: Any) -> None:
+    def look(at: int, id_: str = "", **values: Any) -> list[str]:
         sets = ", ".join(f"{name} = :{name}" for name in values)
         with world.app.transaction() as tx:
-            tx.write(
-                f"update scout_opportunity set {sets}, decided_at = :now where cluster = :id",  # noqa: S608
-                id=id_,
-                now=world.h.now,
-                **values,
-            )
+            if id_:
+                tx.write(
+                    f"update scout_opportunity set {sets} where cluster = :id",  # noqa: S608
+                    id=id_,
+                    **values,
+                )
+            changes.compare(tx, at)
+        return [row.says for row in changes.listed() if row.at == at]
 
-    now_is("c2", score=70.5)
-    now_is("c1", score=61.4)
-    world.h.advance("31m")
-    assert changes.listed()[0].says == "tax rose to place 1 (+20.5)"
-    assert len(changes.listed()) == 3, "0.4 points are not worth a line"
-    assert changes.since_yesterday(world.h.now) == pytest.approx({"c1": 0.4, "c2": 20.5})
-    now_is("c1", verdict="watch")
+    later = world.h.now + DAY
+    assert look(later, "c2", score=70.5) == ["tax rose to place 1 (+20.5)"]
+    assert look(later + 1, "c1", score=61.4) == [], "0.4 points are not worth a line"
+    moved = changes.since_yesterday(later + 1)
+    assert moved == pytest.approx({"c1": 0.4, "c2": 20.5})
+    assert look(later + 2, "c1", verdict="watch") == [
+        "sleep timer: watch instead of build, 61.4 of 100"
+    ]
     with world.app.transaction() as tx:
         tx.write("delete from scout_opportunity where cluster = 'c2'")
-    world.h.advance("31m")
-    assert {row.says for row in changes.listed(most=2)} == {
-        "sleep timer: watch instead of build, 61.4 of 100",
+        split = {"cluster": "c1", "at": later + 3, "event": "split", "other": "c9", "overlap": 0.5}
+        insert(tx, "scout_cluster_lineage", [split])
+    assert set(look(later + 3)) == {
         "tax is no longer among the opportunities",
+        "c1 has split from c9",
     }
-    assert [score for _, score in changes.score_history("c1")][:2] == [61.0, 61.4]
+    assert look(later + 4) == []
+    assert [score for _, score in changes.score_history("c1")][:3] == [61.0, 61.0, 61.4]
     assert changes.listed(before=changes.listed()[-1].at) == []
 
 

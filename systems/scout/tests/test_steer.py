@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from duework import NotFound, UsageError
-from systems.scout import first, reading, smoke, trial
+from systems.scout import reading, smoke, trial
 from systems.scout.desk import doctor, steering, words
 from systems.scout.evaluate import competitiveness
 from systems.scout.part import part
@@ -57,7 +57,7 @@ def test_a_paused_crawler_asks_nothing_and_goes_on_where_it_was(world: World) ->
     world.seed()
     world.h.drain()
     steering.pause("crawler")
-    world.h.advance("1h")
+    world.h.advance("11m")
     assert world.calls() == []
     steering.resume("crawler")
     world.h.advance("6m")
@@ -67,12 +67,15 @@ def test_a_paused_crawler_asks_nothing_and_goes_on_where_it_was(world: World) ->
 @pytest.mark.rows("001-X3")
 def test_paused_agents_judge_nothing_until_they_go_on(world: World) -> None:
     world.h.drain()
+    world.app.get_schedule("scout.crawl").pause()
     steering.pause("agents")
-    first.start()
-    world.h.advance("3m")
-    assert world.count("scout_opportunity") == 0
+    trial.start()
+    world.h.advance("40s")
+    assert world.count("scout_app") >= 10
+    assert (world.count("scout_ledger"), world.count("scout_cluster")) == (0, 0)
     steering.resume("agents")
-    world.h.advance("3m")
+    world.h.advance("40s")
+    assert world.count("scout_ledger") >= 10
     assert world.count("scout_opportunity") > 0
 
 

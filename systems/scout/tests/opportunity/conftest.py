@@ -32,6 +32,12 @@ class Debating:
     app: App
     chat: Chat
 
+    def stand_still(self) -> None:
+        """No cron of the other stages fires: a day is over at once."""
+        self.h.drain()
+        for each in self.app.schedules(prefix="scout."):
+            each.pause()
+
     def cluster(self, id_: str, **changes: float) -> None:
         """A cluster of three apps that two keywords find."""
         inputs = {"ratings": 1200, "of_the_three_largest": 900, "mean_strength": 80.0}
@@ -114,15 +120,17 @@ def world(harness: Harness) -> Iterator[Debating]:
         given = Settings(llm_url=f"{t.chat.url}/v1", llm_key=Secret("sk-demo"), llm_tokens=600)
         t.chat.set_limits(10**6, 10**9)
         with patch.object(part, "_settings", given):
-            yield Debating(h, part.app, t.chat)
+            made = Debating(h, part.app, t.chat)
+            made.stand_still()
+            yield made
 
 
 @pytest.fixture
 def apple_world(harness: Harness) -> Iterator[World]:
     """As for the other tests: Apple alone."""
     with harness as h, twins(h.clock, "apple") as t:
-        t.apple.count = 400
-        with patch.object(part, "_settings", Settings(apple_url=t.apple.url)):
+        t.apple.count = 60
+        with patch.object(part, "_settings", Settings(apple_url=t.apple.url, pages=False)):
             yield World(h, part.app, t.apple)
 
 

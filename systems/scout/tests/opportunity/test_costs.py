@@ -76,7 +76,7 @@ def test_the_transcript_grows_turn_by_turn_while_the_debate_waits(world: Debatin
     assert [row.who for row in world.messages()] == ["bull", "bear", "judge"]
 
 
-FAULTS = [
+FAULTS: list[tuple[str, dict[str, object], int, str]] = [
     # What goes wrong, how often it is asked in all, and what is known of the costs.
     ("status 429", {"do": "status", "status": 429, "headers": {"retry-after": "30"}}, 3, "refused"),
     ("status 500", {"do": "status", "status": 500}, 3, "refused"),
@@ -88,60 +88,44 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("fault", "completions", "state"),
-    [each[1:] for each in FAULTS],
-    ids=[each[0] for each in FAULTS],
-)
 def test_a_fault_costs_what_the_provider_says_or_at_most_what_was_reserved(
-    world: Debating, fault: dict[str, object], completions: int, state: str
+    world: Debating,
 ) -> None:
-    world.cluster("sleep")
-    world.chat.faults.set([{"route": "completions", "calls": "2", **fault}])
-    world.debate("sleep")
-    world.h.advance("10m")
-    assert [row.analyst for row in world.messages()] == ["demo-mini"] * 3
-    assert len(world.chat.ledger.of("completion")) == completions
-    rows = world.costs()
-    assert [row.state for row in rows] == ["settled", state, "settled", "settled"]
-    lost = rows[1]
-    assert lost.cost == (lost.reserved if state == "unsure" else 0)
-    known = sum(row.cost for row in rows if row.state == "settled")
-    books = world.billed()
-    # The one whose reply is lost is counted at what was reserved, which is more than it can have cost.
-    assert known <= books <= world.spent()
-    if state == "refused":
-        assert world.spent() == books
+    for name, fault, completions, state in FAULTS:
+        books = len(world.chat.ledger.of("completion"))
+        world.cluster(name)
+        world.chat.faults.set([{"route": "completions", "calls": "2", **fault}])
+        world.debate(name)
+        world.h.advance("10m")
+        assert reading.opportunity(name)["analyst"] == "demo-mini"
+        assert len(world.chat.ledger.of("completion")) - books == completions, name
+        rows = world.costs()[-4:]
+        assert [row.state for row in rows] == ["settled", state, "settled", "settled"], name
+        assert rows[1].cost == (rows[1].reserved if state == "unsure" else 0)
+    assert {row.analyst for row in world.messages()} == {"demo-mini"}
+    known = sum(row.cost for row in world.costs() if row.state == "settled")
+    # A call whose reply is lost counts at what was reserved, which is more than it can have cost.
+    assert known < world.billed() < world.spent()
     assert world.spent() == world.day_sums() == world.budget()
 
 
-@pytest.mark.parametrize(
-    ("prepare", "why"),
-    [
-        ("quota", "quota is spent"),
-        ("key", "invalid_api_key"),
-        ("model", "model_not_found"),
-    ],
-)
-def test_what_would_be_refused_again_is_not_asked_again(
-    world: Debating, prepare: str, why: str
-) -> None:
-    world.cluster("sleep")
-    if prepare == "quota":
-        world.chat.set_quota(spent=True)
-    elif prepare == "key":
-        world.chat.keys = {"another"}
-    else:
-        world.chat.models = {"another"}
-    world.debate("sleep")
-    world.h.drain()
-    said = world.messages()
-    assert [row.analyst for row in said] == ["rules"] * 3
-    assert all(why in (row.why or "") for row in said)
-    # Once for each turn, and nothing was spent.
-    assert world.chat.log.calls == 3
+def test_what_would_be_refused_again_is_not_asked_again(world: Debating) -> None:
+    keys, models = world.chat.keys, world.chat.models
+    expected = {"quota": "quota is spent", "key": "invalid_api_key", "model": "model_not_found"}
+    for number, (name, why) in enumerate(expected.items(), start=1):
+        world.cluster(name)
+        world.chat.set_quota(spent=name == "quota")
+        world.chat.keys = {"another"} if name == "key" else keys
+        world.chat.models = {"another"} if name == "model" else models
+        world.debate(name)
+        world.h.drain()
+        said = world.messages()[-3:]
+        assert [row.analyst for row in said] == ["rules"] * 3
+        assert all(why in (row.why or "") for row in said)
+        # Once for each turn, and nothing was spent.
+        assert world.chat.log.calls == 3 * number
+        assert reading.opportunity(name)["analyst"] == "rules"
     assert world.spent() == world.billed() == world.budget() == 0
-    assert reading.opportunity("sleep")["verdict"] == "build"
 
 
 @pytest.mark.rows("001-X4", "001-193")
