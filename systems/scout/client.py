@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from duework import Fail, Throttled, http
+from systems.scout.economy import ledger
 from systems.scout.part import settings
 
 MOST_DESCRIPTION = 2000
@@ -95,6 +96,7 @@ async def _results(path: str, wanted: dict[str, Any]) -> list[Found]:
 
 async def get(path: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
     """What Apple answers: an object."""
+    await ledger.called("apple")
     try:
         reply = await client(settings().apple_url).get(path, params=params or {})
     except http.TooMany as refused:

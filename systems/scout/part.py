@@ -9,6 +9,9 @@ from systems.scout.settings import Settings
 
 part = Part("scout", tables="tables", settings=Settings)
 part.queue("scout", concurrency=8)
+# Whoever scores, groups and debates; it can be paused beside the rest.
+JUDGING = "scout-agents"
+part.queue(JUDGING, concurrency=4)
 
 # Everything that calls Apple waits for this one, whatever else holds it. Apple documents 20 a minute and does
 # not say when its minute begins; in a stretch that is no full minute a rate may be one above itself.

@@ -30,3 +30,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     alert_from: str = "Scout <scout@localhost>"
     resend_url: str = "http://127.0.0.1:8476"
     resend_key: Secret | None = None
+
+    # Whoever debates: any endpoint that speaks as OpenAI's does. Without a key the rules speak.
+    llm_url: str = "http://127.0.0.1:8480/v1"
+    llm_key: Secret | None = None
+    llm_model: str = "demo-mini"
+    # Whether the answer comes in pieces, for endpoints that are slow to say the first word.
+    llm_stream: bool = False
+    # The longest answer, in tokens.
+    llm_tokens: int = 900
+    # Dollars for a million tokens: what is asked, what of it was asked before, what is answered.
+    llm_price_in: float = 0.15
+    llm_price_cached: float = 0.075
+    llm_price_out: float = 0.60
+    # The crawl skips its cycles for the rest of a month after so many estimated rows.
+    ceiling_rows: int = 5_000_000_000
+    rows_a_cycle: int = 500_000

@@ -8,6 +8,7 @@ from duework import Run
 from systems.scout import client, store
 from systems.scout.crawl import gaps, keywords, log
 from systems.scout.crawl.tiers import order
+from systems.scout.economy.meter import metered
 from systems.scout.enrich import feed
 from systems.scout.part import APPLE, CALL, ORDER, part
 
@@ -37,6 +38,7 @@ async def scan(run: Run, collection: str, category: int, cycle: int = 0) -> int:
     return len(found)
 
 
+@metered("crawl")
 def charted(
     tx: Any, collection: str, category: int, found: list[client.Found], now: int, cycle: int = 0
 ) -> int:

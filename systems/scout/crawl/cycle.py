@@ -14,6 +14,7 @@ from systems.scout.crawl import discover, gaps, log, shares
 from systems.scout.crawl.charts import take
 from systems.scout.crawl.search import fill, map_keywords
 from systems.scout.crawl.tiers import DAY
+from systems.scout.economy import ceiling
 from systems.scout.enrich import feed, purchases, scrape
 from systems.scout.part import part, settings
 
@@ -47,7 +48,9 @@ def crawl(run: Run) -> dict[str, Any]:
 
 
 def begin(tx: Any, cycle: int, now: int, draws: list[float]) -> dict[str, Any]:
-    """Start one primary task, and what goes on beside it."""
+    """Start one primary task, and what goes on beside it; nothing above the month's ceiling."""
+    if not ceiling.allows(tx, now):
+        return {"phase": "ceiling"}
     found = gaps.assess(tx.read, now)
     phase = choose(found)
     log.begin(tx, cycle, phase, now, enrichment=found.others_wait)

@@ -13,6 +13,7 @@ from duework import Run
 from systems.scout import client, store
 from systems.scout.crawl import gaps, keywords, log
 from systems.scout.crawl.tiers import DAY
+from systems.scout.economy.meter import metered
 from systems.scout.enrich import feed
 from systems.scout.part import APPLE, CALL, ORDER, part
 
@@ -56,6 +57,7 @@ async def search(run: Run, keyword: str, cycle: int = 0) -> int:
     return len(found)
 
 
+@metered("crawl")
 def searched(tx: Any, keyword: str, found: list[client.Found], now: int, cycle: int = 0) -> int:
     """Rankings, apps and the keywords that they suggest, in one commit; how many apps are new."""
     rows = tx.read("select depth from scout_keyword where keyword = :keyword", keyword=keyword)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from duework import Fail, Throttled, UsageError, http
 from systems.scout.client import REST, TOO_OFTEN
+from systems.scout.economy import ledger
 from systems.scout.part import part, settings
 
 KEEP = "30d"
@@ -53,6 +54,7 @@ async def page(track_id: int, known: str | None, *, fresh: bool = False) -> str:
 async def _asked(track_id: int, known: str | None) -> bytes:
     asked = settings()
     path = urlsplit(known).path if known else f"/{asked.country}/app/id{track_id}"
+    await ledger.called("apple")
     try:
         reply = await client(asked.pages_url or asked.apple_url).get(path)
     except http.TooMany as refused:

@@ -16,8 +16,8 @@ import msgspec
 from duework import Run
 from systems.scout import client, store
 from systems.scout.crawl.tiers import DAY
+from systems.scout.economy.meter import metered
 from systems.scout.enrich import saving, scrape
-from systems.scout.evaluate import evaluate
 from systems.scout.part import APPLE, CALL, CONTROLLER, ORDER, part, settings
 
 # Lookups that may wait at once, and the days after which an app is looked at again.
@@ -103,6 +103,7 @@ async def enrich(run: Run, ids: list[int]) -> int:
     return len(found)
 
 
+@metered("enrich")
 def save(tx: Any, ids: list[int], found: dict[int, client.Found], now: int) -> int:
     """What Apple says of these apps, and of which it says nothing; how many it knows."""
     # What was stored a moment ago, by another job or by this one before it died, is not stored again.
@@ -113,7 +114,6 @@ def save(tx: Any, ids: list[int], found: dict[int, client.Found], now: int) -> i
         tx.write(_STORE, rows=known)
         store.developers(tx, found.values())
         tx.publish("app-enriched", {"track_ids": [row["track_id"] for row in known]})
-        tx.enqueue(evaluate.using(key="evaluate", delay="5s", when_running="again"))
         scrape.wake(tx)
         saving.missing(tx, _lacking(known), now)
         part.app.metrics.add(

@@ -11,6 +11,7 @@ from typing import Any
 
 from duework import Run, Snooze
 from systems.scout.crawl.tiers import DAY
+from systems.scout.economy.meter import metered
 from systems.scout.enrich import cache, pages, reviews, saving
 from systems.scout.part import APPLE, CALL, ORDER, PAGES, part, settings
 
@@ -93,6 +94,7 @@ async def asked(run: Run, track_id: int, *, fresh: bool = False) -> str | None:
         return None
 
 
+@metered("enrich")
 def _save(tx: Any, track_id: int, found: pages.Page, now: int) -> None:
     saving.page(tx, track_id, found, now)
     reviews.wanted(tx, track_id, now)
