@@ -6,7 +6,7 @@ import argparse
 import logging
 import sys
 
-from bench.articles import activities, cluster, mail, people, remind, scout
+from bench.articles import activities, cluster, controller, mail, people, remind, scout
 from bench.articles.figure import Figure, table
 
 FIGURES = {
@@ -14,6 +14,7 @@ FIGURES = {
     **mail.FIGURES,
     **remind.FIGURES,
     **activities.FIGURES,
+    **controller.FIGURES,
     **scout.FIGURES,
     **cluster.FIGURES,
 }

@@ -1,7 +1,8 @@
 """Apps that nobody has seen for 90 days leave the database: as a blob first, and only then as rows.
 
-A lookup counts as seeing it, so that these are apps that are sold no more. The blob has a key that a
-repetition uses again; the rows go with the commit of the sweep's group, and not if the app was seen since.
+A lookup counts as seeing it, so that these are apps that are sold no more; one that waits for its first
+lookup stays. The blob has a key that a repetition uses again; the rows go with the commit of the sweep's
+group, and not if the app was seen since.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from systems.scout.crawl.tiers import DAY
 from systems.scout.part import part, settings
 
 UNSEEN = (
-    "select track_id from scout_app where last_seen_at < :before and enriching is null"
-    " and scraping is null order by last_seen_at limit :most"
+    "select track_id from scout_app where last_seen_at < :before and enriched_at is not null"
+    " and enriching is null and scraping is null order by last_seen_at limit :most"
 )
 # What belongs to an app, by its id.
 ATTRIBUTES = (
@@ -39,7 +40,23 @@ def unseen(read: Any, most: int, random: Any) -> list[Any]:  # noqa: ARG001 - no
     return found
 
 
-@part.sweep(unseen, parallel=8, every="6h", queue="scout")
+def begin(run: Any) -> None:
+    """Sweep as long as there is something to do, and then rest until tomorrow."""
+    if unseen(run.read, 1, None):
+        archive.start()
+        run.enqueue(rest.using(key="rest", delay="1h"))
+
+
+@part.task(queue="scout")
+def rest(run: Run) -> None:
+    """A sweep that finds nothing looks again every few minutes; nobody needs that."""
+    if unseen(run.read, 1, None):
+        run.enqueue(rest.using(delay="1h"))
+    else:
+        archive.stop()
+
+
+@part.sweep(unseen, parallel=8, start=False, queue="scout")
 async def archive(run: Run, track_id: int) -> None:
     """One app."""
     content = gathered(run.read, track_id)
