@@ -109,8 +109,9 @@ def live(h: Harness, size: Size, draw: random.Random, result: Result) -> None:
     for hour in range(size.hours):
         tell("hours", hour, size.hours)
         for _ in range(max(1, size.kills // size.hours)):
-            h.clock.move_to(max(h.now, min(h.drain(), h.now + 60_000)))
-            result.count("workers that died", int(h.crash_worker(at=draw.randrange(1, 12))))
+            # To whatever is due next: a worker without work cannot die of it.
+            h.clock.move_to(max(h.now, min(h.drain(), start + (hour + 1) * HOUR)))
+            result.count("workers that died", int(h.crash_worker(at=draw.randrange(1, 8))))
         h.advance((start + (hour + 1) * HOUR - h.now) / 1000)
 
 
