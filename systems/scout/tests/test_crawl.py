@@ -182,7 +182,7 @@ def test_apps_that_no_keyword_finds_suggest_keywords_of_their_own(world: World) 
         tx.write(
             "insert into scout_app (track_id, track_name, seller_name, enrichment_source,"
             " enriched_at, first_seen_at, last_seen_at)"
-            " values (:id, 'Quiet Harbour', 'x', 'itunes', :now, 0, 0)",
+            " values (:id, 'Quiet Harbour', 'x', 'itunes', :now, :now, :now)",
             id=id_,
             now=world.h.now,
         )

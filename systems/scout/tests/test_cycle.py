@@ -173,7 +173,8 @@ def test_what_was_searched_for_is_searched_again_and_who_dropped_out_is_forgotte
         tx.write("update scout_keyword set due_at = :now where keyword = 'sleep'", now=world.h.now)
         tx.write(
             f"{APP}, ranked_at, enriched_at, enrichment_source)"
-            " values (1, 'x', 'x', 0, 0, 5, 5, 'itunes')"
+            " values (1, 'x', 'x', 0, :now, 5, :now, 'itunes')",
+            now=world.h.now,
         )
         tx.write("insert into scout_ranking values ('sleep', 1, 99, 0)")
     searches = len(world.calls("search"))
