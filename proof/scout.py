@@ -18,6 +18,7 @@ from duework import App
 from duework.testing import Harness
 from proof.mails import most_in
 from proof.section import Result, Scale, Section, tell
+from systems import scout
 from systems.scout import client
 from systems.scout.crawl import categories, gaps
 from systems.scout.part import part
@@ -80,8 +81,7 @@ class Seen:
 @contextmanager
 def shop(size: Size, seed: int) -> Iterator[tuple[App, Harness, Apple]]:
     """Scout alone, and Apple with so many apps."""
-    app = App()
-    app.include(part)
+    app = scout.app
     with Harness(app) as h, twins(h.clock, "apple", seed=seed) as t:
         t.apple.count, t.apple.growth = size.apps, size.growth
         t.apple.set_chart_cap(size.chart)

@@ -6,10 +6,16 @@ import argparse
 import logging
 import sys
 
-from bench.articles import cluster, mail, remind, scout
+from bench.articles import cluster, controller, mail, remind, scout
 from bench.articles.figure import Figure, table
 
-FIGURES = {**mail.FIGURES, **remind.FIGURES, **scout.FIGURES, **cluster.FIGURES}
+FIGURES = {
+    **mail.FIGURES,
+    **remind.FIGURES,
+    **controller.FIGURES,
+    **scout.FIGURES,
+    **cluster.FIGURES,
+}
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,12 +12,12 @@ from typing import Any
 import apsw
 
 from bench.articles.figure import Figure
-from duework import App
+from systems import scout
 from systems.scout import client, store
 from systems.scout.crawl import gaps
-from systems.scout.part import part
 from systems.twins.apple.catalogue import Catalogue
 
+FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 NOW = 1_772_366_460_000
 DAY = 86_400_000
 # What a dashboard counted each minute: as many as the article names.
@@ -62,7 +62,7 @@ class Reader:
     """Reads a file and counts the steps of SQLite's machine."""
 
     def __init__(self, path: Path) -> None:
-        self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        self._connection = apsw.Connection(str(path), flags=FLAGS)
         self._connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, self._count)
         self.steps = 0
 
@@ -74,8 +74,12 @@ class Reader:
         cursor.row_trace = _named
         return list(cursor.execute(sql, values, can_cache=False))
 
-    def write(self, sql: str, **values: Any) -> None:
-        self._connection.execute(sql, values)
+    def write(self, sql: str, rows: Sequence[dict[str, Any]] = ()) -> None:
+        with self._connection:
+            self._connection.executemany(sql, rows) if rows else self._connection.execute(sql)
+
+    def size(self) -> int:
+        return int(self._connection.pragma("page_count")) * 4096
 
     def steps_of(self, function: Callable[[Reader], object]) -> int:
         """What a function costs."""
@@ -88,21 +92,25 @@ class Reader:
 
 
 @contextmanager
-def filled(rows: int) -> Iterator[Reader]:
-    """Scout's tables with so many apps, all of them done."""
+def tables() -> Iterator[Reader]:
+    """Scout's tables in a file of their own, empty."""
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "scout.db"
-        app = App(f"sqlite:///{path}")
-        app.include(part)
-        app.admin.migrate(create=True)
-        app.close()
-        reader = Reader(path)
+        reader = Reader(Path(folder) / "scout.db")
+        for path in sorted((Path(scout.__file__).parent / "tables").glob("*.sql")):
+            reader.write(path.read_text())
         try:
-            for sql, count in ((_APPS, rows), (_KEYWORDS, rows // 6), (_DEVELOPERS, rows // 24)):
-                reader.write(sql, rows=count, now=NOW)
             yield reader
         finally:
             reader.close()
+
+
+@contextmanager
+def filled(rows: int) -> Iterator[Reader]:
+    """With so many apps, all of them done."""
+    with tables() as reader:
+        for sql, count in ((_APPS, rows), (_KEYWORDS, rows // 6), (_DEVELOPERS, rows // 24)):
+            reader.write(sql, rows=[{"rows": count, "now": NOW}])
+        yield reader
 
 
 def counts(reader: Reader) -> None:
@@ -139,19 +147,13 @@ def bytes_of(*, quick: bool) -> list[Figure]:
     """The size of an app that was found, with a description of 1,000 characters."""
     count = 500 if quick else 20_000
     shop = Catalogue(1, NOW, count)
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "scout.db"
-        app = App(f"sqlite:///{path}")
-        app.include(part)
-        app.admin.migrate(create=True)
-        empty = path.stat().st_size
+    with tables() as reader:
+        empty = reader.size()
         for start in range(0, count, 1000):
             shown = [shop.as_json(each, "us", NOW) for each in shop.apps[start : start + 1000]]
             found = [client.described({**each, "description": "x" * 1000}) for each in shown]
-            with app.transaction() as tx:
-                store.apps(tx, found, NOW, by="search")
-        app.close()
-        each = (path.stat().st_size - empty) / count
+            store.apps(reader, found, NOW, by="search")
+        each = (reader.size() - empty) / count
     whole = each * 1_100_000 / 1e9
     what = "bytes of an app with a description of 1,000 characters; 1.1 million of them"
     return [Figure("001", what, "6.4 GB with everything", f"{each:,.0f}; {whole:.1f} GB", "1,000")]

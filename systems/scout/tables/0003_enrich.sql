@@ -32,7 +32,7 @@ create index scout_app_page_old on scout_app (enrichment_source, scraped_at)
 create index scout_app_scraping on scout_app (scraping) where scraping is not null;
 create index scout_app_iaps on scout_app (enrichment_source, rating_count desc)
     where enrichment_source = 'scraper' and iap_scraped_at is null;
-create index scout_app_seen on scout_app (last_seen_at);
+create index scout_app_seen on scout_app (last_seen_at) where enriched_at is not null;
 
 create table scout_review (
     track_id bigint not null,

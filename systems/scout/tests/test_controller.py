@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+from unittest.mock import patch
 
+import msgspec
 import pytest
 
-from duework import Adaptive, App, UsageError
-from systems.scout import reading
+from duework import Adaptive, App, Secret, UsageError
+from duework.testing import Harness
+from systems.scout import app as scout
+from systems.scout import part, reading
 from systems.scout.crawl.tiers import DAY
-from systems.scout.enrich import feed
+from systems.scout.enrich import feed, purchases, scrape
 from systems.scout.part import APPLE, CONTROLLER
 from systems.scout.tests.conftest import MINUTE, NOON, World
 from systems.scout.tests.test_enrich import plant
-from systems.scout.upkeep import figures
+from systems.scout.upkeep import alerts, daily, figures
+from systems.scout.upkeep.archive import UNSEEN
 
 
 def after(good: int, bad: int, batch: int = 20, interval: int = 60_000) -> tuple[int, int, int]:
@@ -170,7 +176,7 @@ def test_the_figures_of_a_day_are_by_phase_and_need_none_of_the_tables(world: Wo
     assert figures.last_day(world.h.now + 2 * DAY) == {}
 
 
-@pytest.mark.rows("001-156", "001-157", "001-158", "001-159", "001-45")
+@pytest.mark.rows("001-156", "001-157", "001-158", "001-159")
 def test_each_kind_of_work_has_the_trigger_that_fits_it(world: World) -> None:
     world.h.drain()
     rules = {each.key: each.rule for each in world.app.schedules(prefix="scout.")}
@@ -179,6 +185,57 @@ def test_each_kind_of_work_has_the_trigger_that_fits_it(world: World) -> None:
     assert rules["scout.daily"] == "0 6 * * *"
     assert (CONTROLLER.interval, CONTROLLER.batch) == ((10_000, 120_000), (2, 50))
     assert (CONTROLLER.cooldown, APPLE.name) == (300_000, "apple")
+    # One at a time for each cron, and what fails is tried again.
+    assert {each.overlap for each in world.app.schedules(prefix="scout.")} == {"skip"}
     assert feed.enrich.definition.policy.queue == "scout"
     # After a day without a worker one cycle makes up for all that were missed.
     assert {each.missed for each in world.app.schedules(prefix="scout.")} == {"once"}
+
+
+@pytest.mark.rows("001-45")
+def test_no_more_than_eight_calls_are_under_way_at_once(world: World) -> None:
+    most, now = 0, 0
+
+    class Slow:
+        status, ok = 200, True
+
+        async def post(self, *_: Any, **__: Any) -> Slow:
+            nonlocal most, now
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0.02)
+            now -= 1
+            return self
+
+        def check(self) -> None: ...
+
+    # Of the queue that lookups are in, a task that no pace keeps from being eight at once.
+    keyed = msgspec.structs.replace(part.settings, resend_key=Secret("x"))
+    with patch.object(part, "_settings", keyed), patch.object(alerts, "client", lambda _: Slow()):
+        for number in range(20):
+            alerts.mail.enqueue("s", "t", str(number))
+        world.h.drain()
+    assert (most, alerts.mail.definition.policy.queue) == (8, feed.enrich.definition.policy.queue)
+
+
+@pytest.mark.rows("001-T19", "001-T31")
+@pytest.mark.parametrize(
+    ("sql", "index"),
+    [
+        (feed.OLD, "scout_app_stale"),
+        (scrape.NEW, "scout_app_page"),
+        (scrape.OLD, "scout_app_page_old"),
+        (purchases.GAP, "scout_app_iaps"),
+        (UNSEEN, "scout_app_seen"),
+        (daily.OLD, "scout_snapshot_age"),
+        (daily.APPS, "scout_snapshot_1 (track_id=? AND snapshot_at>? AND snapshot_at<?)"),
+    ],
+    ids=["again", "pages", "old pages", "purchases", "unseen", "old snapshots", "velocity"],
+)
+def test_what_is_to_be_done_is_found_in_indexes_and_sorted_by_them(sql: str, index: str) -> None:
+    names = ("now", "before", "most", "source", "after", "near", "far")
+    with Harness(scout, now=NOON):
+        given = {name: 1 for name in names if f":{name}" in sql}
+        plan = [row.detail for row in scout.read(f"explain query plan {sql}", **given)]
+    assert any(index in line for line in plan), plan
+    assert not any("TEMP B-TREE" in line or line.startswith("SCAN") for line in plan), plan

@@ -77,6 +77,15 @@ def test_an_idle_tick_makes_no_job_and_leaves_a_point_with_zeros(world: World) -
     assert made.why
 
 
+@pytest.mark.rows("001-16")
+def test_the_crawl_runs_each_five_minutes_clusters_each_six_hours_and_snapshots_at_six() -> None:
+    with Harness(scout, now=NOON) as h:
+        h.drain()
+        plans = [made.when for made in scout.schedules(prefix="scout.")]
+    for cron in ("*/5 * * * *", "0 */6 * * *", "0 6 * * *"):
+        assert sum(f"cron {cron}" in plan or cron == plan for plan in plans) == 1, plans
+
+
 @pytest.mark.rows("001-26", "001-61", "001-63", "001-64", "001-T25", "001-T27", "001-T36")
 def test_a_cycle_notes_what_came_of_it_and_tells_of_changed_rankings_once(world: World) -> None:
     world.seed((6013, "high"))

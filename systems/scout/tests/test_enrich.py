@@ -22,8 +22,8 @@ def plant(world: World, count: int, first: int = 0) -> list[int]:
     with world.app.transaction() as tx:
         tx.write(
             "insert into scout_app (track_id, track_name, seller_name, first_seen_at, last_seen_at)"
-            " values (:id, 'x', 'x', 0, 0)",
-            rows=[{"id": id_} for id_ in ids],
+            " values (:id, 'x', 'x', 0, :now)",
+            rows=[{"id": id_, "now": world.h.now} for id_ in ids],
         )
         feed.wake(tx)
     return ids
@@ -68,7 +68,8 @@ def test_an_app_that_is_gone_is_marked_and_says_nothing_about_the_load(world: Wo
     with world.app.transaction() as tx:
         tx.write(
             "insert into scout_app (track_id, track_name, seller_name, first_seen_at, last_seen_at)"
-            " values (5, 'gone', 'x', 0, 0)"
+            " values (5, 'gone', 'x', 0, :now)",
+            now=world.h.now,
         )
         feed.wake(tx)
     world.h.advance("30m")

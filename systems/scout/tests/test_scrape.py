@@ -12,7 +12,7 @@ import pytest
 
 from systems.scout import part
 from systems.scout.crawl.tiers import DAY
-from systems.scout.enrich import cache, feed, purchases, scrape
+from systems.scout.enrich import cache, feed, purchases, reviews, scrape
 from systems.scout.tests.conftest import World
 from systems.scout.tests.test_enrich import plant
 from systems.twins.apple import pages as twin
@@ -37,8 +37,8 @@ def rated(world: World, count: int) -> list[int]:
     with world.app.transaction() as tx:
         tx.write(
             "insert into scout_app (track_id, track_name, seller_name, first_seen_at, last_seen_at)"
-            " values (:id, 'x', 'x', 0, 0)",
-            rows=[{"id": id_} for id_ in ids],
+            " values (:id, 'x', 'x', 0, :now)",
+            rows=[{"id": id_, "now": world.h.now} for id_ in ids],
         )
         feed.wake(tx)
     return ids
@@ -83,6 +83,18 @@ def test_a_page_is_stored_with_its_histogram_purchases_similar_apps_versions_and
             upstream[each.id]["contents"],
         )
         assert (each.sentiment > 0) == (each.rating >= 4)
+    with world.app.transaction() as tx:
+        tx.write(
+            "insert into scout_ranking (keyword, track_id, rank, crawled_at) values (:word, :id, 1, 0)",
+            word=app.words[0],
+            id=id_,
+        )
+    reviews.read_reviews.enqueue(id_)
+    world.h.advance("1m")
+    [mention] = world.app.read("select keyword, reviews from scout_mention")
+    found_in = sum(app.words[0] in each.content.lower().split() for each in texts)
+    assert mention.keyword == app.words[0]
+    assert mention.reviews >= found_in > 0
     stored = world.app.blobs.info(f"app/{id_}/page.html")
     assert (stored.content_type, set(stored.metadata)) == ("text/html", {"scraped_at"})
     assert stored.expires == stored.created + 30 * DAY
@@ -205,7 +217,7 @@ def test_twenty_are_asked_for_if_more_than_500_wait_and_ten_else(world: World) -
         tx.write(
             "insert into scout_app (track_id, track_name, seller_name, first_seen_at, last_seen_at,"
             " enrichment_source, enriched_at, scraped_at, rating_count)"
-            " values (:id, 'x', 'x', 0, 0, 'scraper', :now, :now, :id)",
+            " values (:id, 'x', 'x', 0, :now, 'scraper', :now, :now, :id)",
             rows=[{"id": n, "now": world.h.now} for n in range(1, 532)],
         )
         first = [purchases.take(tx, world.h.now) for _ in range(3)]

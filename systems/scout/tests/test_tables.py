@@ -29,7 +29,7 @@ NAMED = (
 )
 
 
-@pytest.mark.rows("001-29", "001-76", "001-80", "001-181", "001-189", "001-T2")
+@pytest.mark.rows("001-29", "001-76", "001-80", "001-155", "001-181", "001-189", "001-T2")
 def test_an_idle_cycle_costs_the_same_however_many_apps_there_are() -> None:
     kinds = (bench.counts, bench.limited, bench.exists)
     costs = []

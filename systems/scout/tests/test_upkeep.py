@@ -151,9 +151,7 @@ def test_each_field_has_a_threshold_of_its_own_and_is_counted(field: str) -> Non
     assert quality.alerts({}) == []
 
 
-@pytest.mark.rows(
-    "001-119", "001-120", "001-121", "001-122", "001-123", "001-160", "001-T10", "001-166"
-)
+@pytest.mark.rows("001-119", "001-120", "001-121", "001-122", "001-123", "001-160", "001-T10")
 def test_fields_that_pages_do_not_have_any_more_are_told_by_one_mail_a_day(
     world: World, mails: Twins, caplog: pytest.LogCaptureFixture
 ) -> None:

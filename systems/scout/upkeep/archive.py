@@ -1,7 +1,8 @@
 """Apps that nobody has seen for 90 days leave the database: as a blob first, and only then as rows.
 
-A lookup counts as seeing it, so that these are apps that are sold no more. The blob has a key that a
-repetition uses again; the rows go with the commit of the sweep's group, and not if the app was seen since.
+A lookup counts as seeing it, so that these are apps that are sold no more; one that waits for its first
+lookup stays. The blob has a key that a repetition uses again; the rows go with the commit of the sweep's
+group, and not if the app was seen since.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from systems.scout.crawl.tiers import DAY
 from systems.scout.part import part, settings
 
 UNSEEN = (
-    "select track_id from scout_app where last_seen_at < :before and enriching is null"
-    " and scraping is null order by last_seen_at limit :most"
+    "select track_id from scout_app where last_seen_at < :before and enriched_at is not null"
+    " and enriching is null and scraping is null order by last_seen_at limit :most"
 )
 # What belongs to an app, by its id.
 ATTRIBUTES = (

@@ -35,7 +35,7 @@ class Market:
     def apps(self, ids: Sequence[int], **changes: Any) -> None:
         """Enriched apps; the higher the number, the better known."""
         given = {"stars": 3.5, "updated": "2026-02-01T00:00:00Z", "enriched": self.h.now, **changes}
-        rows = [{"id": id_, "ratings": 100 * id_, **given} for id_ in ids]
+        rows = [{"id": id_, "ratings": 100 * id_, "now": self.h.now, **given} for id_ in ids]
         for row in rows:
             row["ratings"] = changes.get("ratings", row["ratings"])
         with self.app.transaction() as tx:
@@ -43,7 +43,7 @@ class Market:
                 "insert into scout_app (track_id, track_name, seller_name, average_rating,"
                 " rating_count, updated_date, enriched_at, enrichment_source, first_seen_at,"
                 " last_seen_at) values (:id, 'app', 'x', :stars, :ratings, :updated, :enriched,"
-                " 'itunes', 0, 0)",
+                " 'itunes', :now, :now)",
                 rows=rows,
             )
 

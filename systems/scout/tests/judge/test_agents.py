@@ -12,6 +12,7 @@ import pytest
 from systems.scout import chunks
 from systems.scout.enrich import feed
 from systems.scout.evaluate import agents, consumers, events, formulas
+from systems.scout.part import JUDGING
 from systems.scout.tests.conftest import World
 from systems.scout.tests.judge.conftest import Market
 from systems.scout.tests.test_enrich import plant
@@ -68,7 +69,7 @@ def test_four_subscribers_take_ten_at_once_or_what_came_within_five_seconds(worl
     found = {each.name: each for each in world.app.events.subscribers()}
     assert {name: found[name].event for name in SUBSCRIBERS} == SUBSCRIBERS
     assert {(found[n].bulk, found[n].within_ms, found[n].queue) for n in SUBSCRIBERS} == {
-        (10, 5000, "scout")
+        (10, 5000, JUDGING)
     }
     crons = {each.key: each.rule for each in world.app.schedules(prefix="scout.")}
     assert (crons["scout.crawl"], crons["scout.cluster"]) == ("*/5 * * * *", "0 */6 * * *")

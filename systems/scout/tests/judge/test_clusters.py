@@ -159,6 +159,21 @@ def test_a_good_clusters_apps_and_keywords_go_first_once_and_not_for_ever(market
     assert boosts(market) == plain
 
 
+@pytest.mark.rows("001-131", "001-T17")
+def test_an_app_that_two_good_clusters_find_is_raised_by_one_of_them(market: Market) -> None:
+    market.two_niches()
+    market.apps([50], enriched=None)
+    market.search("rest", (5, 1, 2, 50))
+    market.search("bills", (8, 9, 7, 50))
+    tax, sleep = (row.id for row in market.group())
+    raised = []
+    for id_, hot in ((sleep, True), (tax, True), (sleep, False), (tax, True), (tax, False)):
+        with market.app.transaction() as tx:
+            keep.reprioritise(tx, 0, id_, hot=hot)
+        raised.append(boosts(market)[0][50])
+    assert raised == [10, 10, 0, 10, 0]
+
+
 @pytest.mark.rows("001-11", "001-T25")
 def test_members_are_whole_however_the_worker_that_stores_them_dies(market: Market) -> None:
     market.two_niches()

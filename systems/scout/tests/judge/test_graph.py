@@ -96,7 +96,18 @@ def test_no_keyword_and_no_app_is_in_two_clusters_and_neighbours_are_known() -> 
         assert {other for other, _ in each.near} <= ids - {each.id}
 
 
-A, B = "a" * 12, "b" * 12
+@pytest.mark.rows("001-136")
+def test_groups_of_the_last_run_stay_unless_others_are_clearly_better() -> None:
+    graph = graphs.build(niches(12, 30))
+    fresh = graphs.partition(graph)
+    first, second = Counter(fresh.words).most_common(2)
+    joined = [first[0] if label == second[0] else label for label in fresh.words]
+    before = dict(zip(graph.words, joined, strict=True))
+    kept = graphs.partition(graph, before)
+    assert fresh.quality / graphs.CLEARLY < kept.quality < fresh.quality
+    assert len(set(kept.words)) == len(set(fresh.words)) - 1
+    nonsense = {word: at % 3 for at, word in enumerate(graph.words)}
+    assert graphs.partition(graph, nonsense).quality == fresh.quality
 
 
 def before(**clusters: tuple[str, str]) -> Known:
