@@ -275,8 +275,12 @@ def test_an_app_that_nobody_has_seen_for_90_days_is_a_blob_and_no_rows(world: Wo
             two=2 * DAY,
         )
     quiet(world)
-    world.h.advance("6h")
+    upkeep.start()
+    world.h.advance("5m")
     assert archived(3) is not None
+    assert archive.status().running
+    world.h.advance("1h")
+    assert not archive.status().running
 
 
 @pytest.mark.rows("001-146")

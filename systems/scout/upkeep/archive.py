@@ -40,7 +40,23 @@ def unseen(read: Any, most: int, random: Any) -> list[Any]:  # noqa: ARG001 - no
     return found
 
 
-@part.sweep(unseen, parallel=8, every="6h", queue="scout")
+def begin(run: Any) -> None:
+    """Sweep as long as there is something to do, and then rest until tomorrow."""
+    if unseen(run.read, 1, None):
+        archive.start()
+        run.enqueue(rest.using(key="rest", delay="1h"))
+
+
+@part.task(queue="scout")
+def rest(run: Run) -> None:
+    """A sweep that finds nothing looks again every few minutes; nobody needs that."""
+    if unseen(run.read, 1, None):
+        run.enqueue(rest.using(delay="1h"))
+    else:
+        archive.stop()
+
+
+@part.sweep(unseen, parallel=8, start=False, queue="scout")
 async def archive(run: Run, track_id: int) -> None:
     """One app."""
     content = gathered(run.read, track_id)

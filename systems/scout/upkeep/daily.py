@@ -12,7 +12,7 @@ from typing import Any
 from duework import End, Next, Page, Run
 from systems.scout.crawl.tiers import DAY
 from systems.scout.part import part, settings
-from systems.scout.upkeep import alerts, quality, size, velocity
+from systems.scout.upkeep import alerts, archive, quality, size, velocity
 
 AT_ONCE, PRUNED_AT_ONCE = 500, 2000
 log = logging.getLogger("duework.scout")
@@ -91,5 +91,6 @@ def _conclude(run: Any, left: dict[str, Any]) -> None:
         log.info("all fields healthy")
     found = size.measured(run.read)
     size.store(run, day, found, left["apps"])
+    archive.begin(run)
     if size.near(found, settings().size):
         alerts.large(run, found, settings().size, day)
