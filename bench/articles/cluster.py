@@ -32,6 +32,8 @@ def system() -> Iterator[App]:
         app = App(f"sqlite:///{Path(folder) / 'scout.db'}")
         app.include(part)
         app.admin.migrate(create=True)
+        # Nothing is found and nothing is looked up meanwhile.
+        app.pause("scout")
         try:
             yield app
         finally:

@@ -74,7 +74,7 @@ def test_paused_agents_judge_nothing_until_they_go_on(world: World) -> None:
     assert world.count("scout_app") >= 10
     assert (world.count("scout_ledger"), world.count("scout_cluster")) == (0, 0)
     steering.resume("agents")
-    world.h.advance("40s")
+    world.h.advance("2m")
     assert world.count("scout_ledger") >= 10
     assert world.count("scout_opportunity") > 0
 
