@@ -132,6 +132,7 @@ BORDERS = {
     "worker/isolation/parent.py": 2,  # a task and its module, in its own process
     "worker/pools/threads.py": 1,  # a task, in a thread
     "kernel/error_text.py": 1,  # an error whose text cannot be had
+    "worker/handoff/called.py": 2,  # left to the worker's own claim; raised again
     "worker/handoff/handoff.py": 1,  # raised again
     "observe/log.py": 1,  # an error whose trace cannot be had
     "outside/otel.py": 1,  # raised again

@@ -6,7 +6,10 @@ facts, and the judge repeats the arithmetic of the score. The same facts give th
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+from systems.scout.evaluate.formulas import WEIGHTS
 
 BUILD, WATCH = 60, 45
 GOOD = 50
@@ -78,20 +81,43 @@ def _argue(
             "part": name,
             "text": f"{SAYS[name][0 if high else 1]}: {name} {parts[name]:g} of 100",
             "facts": [number for number, each in enumerate(known) if each["part"] == name],
+            "answers": [],
         }
         for name in chosen
     ]
 
 
-def judge(
-    parts: dict[str, float],
-    weights: dict[str, float],
-    pro: list[dict[str, Any]],
-    contra: list[dict[str, Any]],
+def ruling(
+    parts: dict[str, float], pro: list[dict[str, Any]], contra: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """The verdict, with the sum that leads to it."""
+    """The judge's turn: the verdict, with the sum that leads to it."""
     score = parts["score"]
-    verdict = "build" if score >= BUILD else "watch" if score >= WATCH else "leave"
-    terms = " + ".join(f"{weights[name]:.0%} of {name} {parts[name]:g}" for name in weights)
-    text = f"{len(pro)} for it, {len(contra)} against; {terms} = {score:g}: {verdict}"
-    return {"verdict": verdict, "score": score, "text": text}
+    terms = " + ".join(f"{WEIGHTS[name]:.0%} of {name} {parts[name]:g}" for name in WEIGHTS)
+    text = f"{len(pro)} for it, {len(contra)} against; {terms} = {score:g}: {verdict(score)}"
+    claim = {"text": text, "facts": [], "part": "score"}
+    return {"who": "judge", "claims": [claim], "verdict": verdict(score)}
+
+
+def verdict(score: float) -> str:
+    return "build" if score >= BUILD else "watch" if score >= WATCH else "leave"
+
+
+def evaluations(known: dict[str, Any], said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One for each voice: the mean of the parts it spoke about, the judge's verdict, and the rules' own."""
+    parts = known["parts"]
+    found = [_evaluation("rules", parts["score"], verdict(parts["score"]), {"parts": parts})]
+    for turn in said:
+        if turn["who"] == "judge":
+            found.append(_evaluation("judge", parts["score"], turn["verdict"], {"parts": parts}))
+            continue
+        about = sorted({claim["part"] for claim in turn["claims"] if claim["part"] in WEIGHTS})
+        mean = sum(parts[name] for name in about) / len(about) if about else 0.0
+        inputs = {name: parts[name] for name in about}
+        found.append(_evaluation(turn["who"], round(mean, 1), None, inputs))
+    return found
+
+
+def _evaluation(
+    agent: str, score: float, ruled: str | None, inputs: dict[str, Any]
+) -> dict[str, Any]:
+    return {"agent": agent, "score": score, "verdict": ruled, "inputs": json.dumps(inputs)}

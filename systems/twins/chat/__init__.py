@@ -1,24 +1,26 @@
 """An OpenAI-compatible chat: deterministic answers, real shapes, real ways to disappoint.
 
-What it says follows from the messages alone, so a run can be repeated. Asked for JSON by a schema, it
-answers an object that fits; asked for a JSON object, one with a verdict. A switch makes it refuse, or
-stop at the limit of tokens in the middle of a word. There is no key: each call costs again.
+What it says follows from the messages alone, so a run can be repeated, and is made of the facts in them
+(`saying`). Asked for JSON by a schema, it answers an object that fits; asked for a JSON object, one with a
+verdict. A switch makes it refuse, invent, or stop at the limit of tokens in the middle of a word. Answers may
+come as a stream. There is no key: each call costs again.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from starlette.responses import JSONResponse, Response
 
+from systems.twins.chat.saying import invented, loose, say
 from systems.twins.kit.app import Answer, Call, Door, Twin
 from systems.twins.kit.limits import Window, whole_seconds
-from systems.twins.kit.shapes import NUMBER, misfit
+from systems.twins.kit.shapes import misfit
 
-MANNERS = ("answer", "length", "refusal", "empty", "filter", "prose")
+MANNERS = ("answer", "length", "refusal", "empty", "filter", "prose", "invent")
+PIECE = 40
 CONTEXT = 8192
 SHAPE = {
     "model": str,
@@ -26,16 +28,8 @@ SHAPE = {
     "response_format": {"type": str, "json_schema": {"name": str, "schema": {}, "strict": bool}},
     "max_tokens": int,
     "max_completion_tokens": int,
-}
-# What of JSON Schema is understood; the schemas below another are looked at in turn.
-SCHEMA = {
-    "type": str,
-    "enum": list,
-    "properties": {},
-    "required": [str],
-    "items": {},
-    "minimum": NUMBER,
-    "maximum": NUMBER,
+    "stream": bool,
+    "stream_options": {"include_usage": bool},
 }
 
 
@@ -52,7 +46,8 @@ class Chat(Twin):
     def start_over(self) -> None:
         self.keys = {"sk-demo"}
         self.models = {"demo-mini", "demo-large"}
-        self.manner = "answer"
+        self.manner, self._for = "answer", 0
+        self.schemas = True
         self.out_of_quota = False
         self.set_limits()
 
@@ -64,15 +59,16 @@ class Chat(Twin):
             "behave": self.behave,
             "set_limits": self.set_limits,
             "set_quota": self.set_quota,
+            "set_schemas": self.set_schemas,
         }
 
     # Switches.
 
-    def behave(self, manner: str) -> None:
-        """answer, length (cut), refusal, empty (null), filter, or prose instead of JSON."""
+    def behave(self, manner: str, calls: int = 0) -> None:
+        """answer, length (cut), refusal, empty (null), filter, prose, or invent; for some calls or all."""
         if manner not in MANNERS:
             raise ValueError(f"{manner!r} is no manner; there are {', '.join(MANNERS)}")
-        self.manner = manner
+        self.manner, self._for = manner, calls
 
     def set_limits(self, requests: int = 60, tokens: int = 60_000) -> None:
         """Per minute."""
@@ -81,6 +77,10 @@ class Chat(Twin):
     def set_quota(self, *, spent: bool) -> None:
         """Whether the account's money is spent."""
         self.out_of_quota = spent
+
+    def set_schemas(self, *, known: bool) -> None:
+        """Whether it knows structured output; many compatible servers do not."""
+        self.schemas = known
 
     # The API.
 
@@ -116,6 +116,10 @@ class Chat(Twin):
             "service_tier": "default",
             "system_fingerprint": "fp_demo",
         }
+        if sent.get("stream"):
+            told = bool((sent.get("stream_options") or {}).get("include_usage"))
+            pieces = Response(_stream(body, choice, told=told), media_type="text/event-stream")
+            return self._reply(call, pieces)
         return self._reply(call, JSONResponse(body))
 
     def _asked(self, call: Call) -> dict[str, Any]:
@@ -134,7 +138,10 @@ class Chat(Twin):
         if form == "json_object" and "json" not in text.lower():
             message = "'messages' must contain the word 'json' in some form."
             raise Answer(_error(400, message, None))
-        if form == "json_schema" and (problem := _loose(sent["response_format"])):
+        if form == "json_schema" and not self.schemas:
+            message = "This server does not support response_format of type json_schema."
+            raise Answer(_error(400, message, None))
+        if form == "json_schema" and (problem := loose(sent["response_format"])):
             raise Answer(_error(400, f"Invalid schema for response_format: {problem}", None))
         return sent
 
@@ -163,19 +170,11 @@ class Chat(Twin):
 
     def _say(self, sent: dict[str, Any]) -> tuple[str | None, str | None, str]:
         """What is said, what is refused, and why it ends."""
-        form = sent.get("response_format") or {}
-        digest = hashlib.sha256(json.dumps(sent["messages"]).encode()).digest()
-        kind = form.get("type", "text")
-        if kind == "json_schema":
-            text = json.dumps(_fit(form["json_schema"]["schema"], digest))
-        elif kind == "json_object":
-            stance = ("bull", "bear", "neutral")[digest[0] % 3]
-            text = json.dumps(
-                {"stance": stance, "score": digest[1] % 101, "why": "By the numbers."}
-            )
-        else:
-            text = f"Considered {digest[2]} points; the balance is {digest[1] % 101} of 100."
-        match self.manner:
+        text, manner = say(sent), self.manner
+        if self._for:
+            self._for -= 1
+            self.manner = self.manner if self._for else "answer"
+        match manner:
             case "length":
                 return text[: len(text) // 2], None, "length"
             case "refusal":
@@ -186,60 +185,29 @@ class Chat(Twin):
                 return "", None, "content_filter"
             case "prose":
                 return f"Sure! Here is the JSON:\n```json\n{text}\n```", None, "stop"
+            case "invent":
+                return invented(text), None, "stop"
         return text, None, "stop"
 
 
-def _fit(schema: dict[str, Any], digest: bytes) -> Any:
-    """Something that the schema allows, chosen by the digest."""
-    if schema.get("enum"):
-        return schema["enum"][digest[0] % len(schema["enum"])]
-    match schema.get("type"):
-        case "object":
-            names = schema.get("properties") or {}
-            return {name: _fit(below, _next(digest, name)) for name, below in names.items()}
-        case "array":
-            return [_fit(schema["items"], _next(digest, str(n))) for n in range(1 + digest[0] % 3)]
-        case "integer" | "number":
-            low, high = schema.get("minimum") or 0, schema.get("maximum") or 100
-            return low + digest[0] % (max(0, int(high - low)) + 1)
-        case "boolean":
-            return digest[0] % 2 == 0
-        case "null":
-            return None
-    return f"By the numbers, {digest[0] % 10} of 10."
-
-
-def _next(digest: bytes, name: str) -> bytes:
-    return hashlib.sha256(digest + name.encode()).digest()
-
-
-def _loose(form: dict[str, Any]) -> str | None:
-    """What strict structured output does not allow in a schema."""
-    wanted = form.get("json_schema") or {}
-    name = str(wanted.get("name", ""))
-    if not 1 <= len(name) <= 64 or not name.replace("-", "").replace("_", "").isalnum():
-        return "the name has to be up to 64 letters, digits, dashes and underscores"
-    schema = wanted.get("schema")
-    if not isinstance(schema, dict):
-        return "there is no schema"
-    if path := _misfit(schema):
-        return f"the type of {path} is wrong"
-    if wanted.get("strict") and schema.get("type") == "object":
-        if schema.get("additionalProperties") is not False:
-            return "'additionalProperties' is required to be supplied and to be false."
-        if set(schema.get("required") or []) != set(schema.get("properties") or {}):
-            return "'required' is required to be supplied and to include every key in properties."
-    return None
-
-
-def _misfit(schema: Any, path: str = "schema") -> str | None:
-    if not isinstance(schema, dict):
-        return path
-    below = dict(schema["properties"]) if isinstance(schema.get("properties"), dict) else {}
-    if schema.get("type") == "array" or "items" in schema:
-        below["items"] = schema.get("items")
-    wrong = misfit(schema, SCHEMA, path) or (f"{path}.enum" if schema.get("enum") == [] else None)
-    return wrong or next((w for k, v in below.items() if (w := _misfit(v, f"{path}.{k}"))), None)
+def _stream(body: dict[str, Any], choice: dict[str, Any], *, told: bool) -> str:
+    """The same answer in pieces, as server-sent events; the usage comes last, if it is asked for."""
+    shared = {name: body[name] for name in ("id", "created", "model", "system_fingerprint")}
+    said = choice["message"]
+    name = "refusal" if said["refusal"] else "content"
+    text = said[name] or ""
+    deltas = [{"role": "assistant", "content": ""}]
+    deltas += [{name: text[at : at + PIECE]} for at in range(0, len(text), PIECE)]
+    ends = [None] * len(deltas) + [choice["finish_reason"]]
+    events: list[dict[str, Any]] = [
+        {**shared, "choices": [{"index": 0, "delta": delta, "finish_reason": end}]}
+        for delta, end in zip([*deltas, {}], ends, strict=True)
+    ]
+    if told:
+        events.append({**shared, "choices": [], "usage": body["usage"]})
+    for event in events:
+        event["object"] = "chat.completion.chunk"
+    return "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
 
 
 def _tokens(text: str) -> int:
