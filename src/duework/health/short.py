@@ -17,7 +17,7 @@ from duework.health.words import first_line, on_the_clock
 GONE = frozenset({"dead", "rebooted"})
 
 
-class ListedJob(Protocol):
+class OpenJob(Protocol):
     """What a list has of a job."""
 
     @property
@@ -54,12 +54,12 @@ class ShortWhy:
     words: str
 
 
-def shortly(seen: Status) -> Callable[[ListedJob], ShortWhy | None]:
+def shortly(seen: Status) -> Callable[[OpenJob], ShortWhy | None]:
     """A function for the rows of one list, looked at when the status was."""
     lines = {(line.queue, line.task): line for line in seen.tasks}
     alive = any(worker.seen not in GONE for worker in seen.workers)
 
-    def short(job: ListedJob) -> ShortWhy | None:
+    def short(job: OpenJob) -> ShortWhy | None:
         if job.state != "open" or job.worker is not None:
             return None
         line = lines.get((job.queue, job.task))
@@ -74,7 +74,7 @@ def shortly(seen: Status) -> Callable[[ListedJob], ShortWhy | None]:
     return short
 
 
-def _no_worker(job: ListedJob, seen: Status, line: TaskStatus | None) -> ShortWhy | None:
+def _no_worker(job: OpenJob, seen: Status, line: TaskStatus | None) -> ShortWhy | None:
     held = line is not None and (line.paused or line.held_until is not None)
     if job.due > seen.now or held:
         return None
@@ -85,7 +85,7 @@ def _no_worker(job: ListedJob, seen: Status, line: TaskStatus | None) -> ShortWh
     return None
 
 
-def _paused(job: ListedJob, seen: Status) -> ShortWhy | None:
+def _paused(job: OpenJob, seen: Status) -> ShortWhy | None:
     if "*" in seen.paused:
         return ShortWhy("paused", "everything is paused")
     if job.queue in seen.paused:
@@ -93,7 +93,7 @@ def _paused(job: ListedJob, seen: Status) -> ShortWhy | None:
     return None
 
 
-def _order(job: ListedJob) -> ShortWhy | None:
+def _order(job: OpenJob) -> ShortWhy | None:
     """It is parked until something else has ended, or wakes it."""
     if job.due < FOREVER - 1:
         return None
@@ -111,7 +111,7 @@ def _pace(line: TaskStatus | None, now: int) -> ShortWhy | None:
     return ShortWhy("pace", f"{what} until {on_the_clock(line.held_until, now)}")
 
 
-def _own(job: ListedJob, now: int) -> ShortWhy:
+def _own(job: OpenJob, now: int) -> ShortWhy:
     """What its own row says."""
     if job.due > now and job.failures:
         return ShortWhy("retry", f"retry {job.failures}: {first_line(job.error, 120)}")

@@ -82,8 +82,7 @@ def jobs(visit: Visit) -> Response:
     """Jobs by phase, task, queue and key, or by tag, newest first; all of that is in the address."""
     if visit.asked("q"):
         return _found(visit, visit.asked("q").strip())
-    wanted, place = _wanted(visit)
-    phase, tag = wanted.pop("phase"), wanted.pop("tag")
+    phase, wanted, tag, place = _asked(visit)
     found = (
         _tagged(visit, tag, place)
         if tag
@@ -129,20 +128,22 @@ def jobs(visit: Visit) -> Response:
     )
 
 
-def _wanted(visit: Visit) -> tuple[dict[str, Any], int]:
-    """What the address asks for, and where the list goes on."""
-    wanted = {name: visit.asked(name) for name in (*FILTERS, "phase", "tag")}
-    if wanted["phase"] not in {"", "expired", *PHASES}:
+def _asked(visit: Visit) -> tuple[str, dict[str, Any], str, int]:
+    """The phase, the filters, the tag and the place to go on from that an address names."""
+    wanted: dict[str, Any] = {name: visit.asked(name) for name in FILTERS}
+    phase = visit.asked("phase")
+    if phase not in {"", "expired", *PHASES}:
         raise HTTPException(400, "There is no such phase.")
-    if any(len(value) > LONGEST or "\0" in value for value in wanted.values()):
+    tag = visit.asked("tag")
+    if any(len(value) > LONGEST or "\0" in value for value in (*wanted.values(), tag)):
         raise HTTPException(400, "A filter that long matches nothing.")
     before = visit.asked("before") or str(2**62)
     if not re.fullmatch(r"[0-9]{1,19}", before):
         raise HTTPException(400, "`before` is the id of a job.")
-    if wanted["tag"]:
+    if tag:
         # By its own index alone: what else could be asked for is not looked for.
-        wanted = {**dict.fromkeys(wanted, ""), "tag": wanted["tag"]}
-    return wanted, min(int(before), 2**62)
+        phase, wanted = "", dict.fromkeys(FILTERS, "")
+    return phase, wanted, tag, min(int(before), 2**62)
 
 
 def _tagged(visit: Visit, tag: str, before: int) -> verbs.FoundJobs:
