@@ -6,12 +6,14 @@ import argparse
 import logging
 import sys
 
-from bench.articles import cluster, controller, mail, remind, scout
+from bench.articles import activities, cluster, controller, mail, people, remind, scout
 from bench.articles.figure import Figure, table
 
 FIGURES = {
+    **people.FIGURES,
     **mail.FIGURES,
     **remind.FIGURES,
+    **activities.FIGURES,
     **controller.FIGURES,
     **scout.FIGURES,
     **cluster.FIGURES,

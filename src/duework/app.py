@@ -183,6 +183,7 @@ class App(Part):
     paces, apaces = verb(Paces, Paces.search)
     block_pace, ablock_pace = verb(Paces, Paces.block)
     reset_pace, areset_pace = verb(Paces, Paces.reset)
+    take_pace, atake_pace = verb(Paces, Paces.take)
 
     get_message, aget_message = verb(OutboxVerbs, OutboxVerbs.get_message)
 

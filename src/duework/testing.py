@@ -222,7 +222,8 @@ class Harness:
             return
         self._worker = None
         self._lost.append(worker.id)
-        worker.abandon()
+        # On the loop: there an attempt may be ending at this moment, and it ends once.
+        self._on_loop(_abandoned(worker))
         self.app.wiring.find(Objects).forget()
         self._close_resources()
         self._on_loop(_end_everything())
@@ -279,6 +280,10 @@ class Harness:
 
             with psycopg.connect(self._server, autocommit=True) as connection:
                 connection.execute(f'drop database if exists "{self._database_name}" with (force)')
+
+
+async def _abandoned(worker: Worker) -> None:
+    worker.abandon()
 
 
 async def _end_everything() -> None:

@@ -15,6 +15,8 @@ from systems.streaks.proxy import Answer, relay
 
 # What the pages are told when something of it has changed.
 TOPIC = "streaks"
+# Discord's flag for a message that makes no sound.
+SILENT = 4096
 BACKOFF = ("1m", "5m", "30m")
 PERSON = "select * from streaks_person where id = :id"
 PROMISED = "select channel from streaks_message where person = :person and day = :day"
@@ -47,41 +49,50 @@ def secret_of(what: str, person: str) -> str:
     return f"streaks:{what}:{person}"
 
 
-async def send_discord(to: Send, person: str, text: str) -> None:
+async def send_discord(to: Send, person: str, text: str, tone: str = "") -> None:
     """Post to the person's webhook, and wait until Discord has stored the message."""
     hook = to.secret(secret_of("discord", person))
     if part.settings.proxy_url:
-        answer = await relay({"type": "discord", "webhook": hook, "message": text})
+        given = {"type": "discord", "webhook": hook, "message": text, **_toned(tone)}
+        answer = await relay(given)
     else:
-        answer = await _discord(hook, text)
+        answer = await _discord(hook, text, tone)
     _settle(to, "discord", person, answer)
 
 
-async def _discord(hook: str, text: str) -> Answer:
+async def _discord(hook: str, text: str, tone: str) -> Answer:
+    # Only what we have put there ourselves may call everybody.
+    mentions = {"parse": ["everyone"] if tone == "loud" else []}
+    more = {"flags": SILENT} if tone == "soft" else {}
     reply = await client(part.settings.discord_url).post(
         f"/api/webhooks/{hook}",
         params={"wait": "true"},
-        json={"content": text, "allowed_mentions": {"parse": []}},
+        json={"content": text, "allowed_mentions": mentions, **more},
     )
     return Answer(reply.status, _said(reply, "message"))
 
 
-async def send_telegram(to: Send, person: str, chat: str, text: str) -> None:
+async def send_telegram(to: Send, person: str, chat: str, text: str, tone: str = "") -> None:
     """Let the person's bot write to the chat, as plain text: nothing in it is markup."""
     bot = to.secret(secret_of("telegram", person))
     if part.settings.proxy_url:
         given = {"type": "telegram", "token": bot, "chatId": chat, "message": text}
-        answer = await relay(given)
+        answer = await relay({**given, **_toned(tone)})
     else:
-        answer = await _telegram(bot, chat, text)
+        answer = await _telegram(bot, chat, text, tone)
     _settle(to, "telegram", person, answer)
 
 
-async def _telegram(bot: str, chat: str, text: str) -> Answer:
+async def _telegram(bot: str, chat: str, text: str, tone: str) -> Answer:
+    more = {"disable_notification": True} if tone == "soft" else {}
     reply = await client(part.settings.telegram_url).post(
-        f"/bot{bot}/sendMessage", json={"chat_id": chat, "text": text}
+        f"/bot{bot}/sendMessage", json={"chat_id": chat, "text": text, **more}
     )
     return Answer(reply.status, _said(reply, "description"))
+
+
+def _toned(tone: str) -> dict[str, str]:
+    return {"tone": tone} if tone else {}
 
 
 def _settle(to: Send, channel: str, person: str, answer: Answer) -> None:
@@ -114,8 +125,11 @@ def _said(reply: http.Response, field: str) -> str:
     retries=len(BACKOFF),
     backoff=BACKOFF,
 )
-def notify(run: Run, person: str, day: str, text: str) -> dict[str, dict[str, str]]:
-    """Tell a person about a day, by every channel that has not been promised yet."""
+def notify(run: Run, person: str, day: str, text: str, tone: str = "") -> dict[str, dict[str, str]]:
+    """Tell a person about a day, by every channel that has not been promised yet.
+
+    A message without a tone is an ordinary one; `soft` makes no sound, `loud` calls everybody there.
+    """
     rows = run.read(PERSON, id=person)
     known = {row.channel for row in run.read(PROMISED, person=person, day=day)}
     wanted = {
@@ -123,13 +137,19 @@ def notify(run: Run, person: str, day: str, text: str) -> dict[str, dict[str, st
     }
     if not wanted:
         raise Cancel("told already" if known else "there is no channel to tell it by")
-    promise = {"person": person, "day": day, "job": run.job.id, "text": text, "now": run.now}
+    texts = {"discord": f"@here {text}" if tone == "loud" else text, "telegram": text}
+    promise = {"person": person, "day": day, "job": run.job.id, "now": run.now}
     run.write(
-        PROMISE, rows=[{**promise, "channel": name, "address": to} for name, to in wanted.items()]
+        PROMISE,
+        rows=[
+            {**promise, "channel": name, "address": to, "text": texts[name]}
+            for name, to in wanted.items()
+        ],
     )
+    common = {"person": person, "tone": tone}
     payloads = {
-        "discord": {"person": person, "text": text},
-        "telegram": {"person": person, "chat": wanted.get("telegram", ""), "text": text},
+        "discord": {**common, "text": texts["discord"]},
+        "telegram": {**common, "chat": wanted.get("telegram", ""), "text": text},
     }
     return {name: payloads[name] for name in wanted}
 

@@ -17,19 +17,32 @@ from systems.streaks import github
 from systems.streaks.channels import BACKOFF, PERSON, TOPIC, addresses, notify, secret_of
 from systems.streaks.part import part
 from systems.streaks.rest import rest_of
-from systems.streaks.streak import DAY, Standing, local_day, message, standing
+from systems.streaks.streak import (
+    DAY,
+    Standing,
+    last_call,
+    local_day,
+    message,
+    minutes_left,
+    standing,
+    told_on,
+)
 
 # A second check of the same day finds the message that the first one promised; its row does so for ever.
 ONCE = "2d"
 SHOWN = 371
+WANTED = (
+    f"""{PERSON} and active = 1 and has_token = 1 and problem is null and second_hour is not null"""
+)
 PROBLEM = "update streaks_person set problem = :problem where id = :id"
 FAILED = "update streaks_person set last_error = :error where id = :id"
 CLEARED = "update streaks_person set last_error = null where id = :id and last_error is not null"
 STORE_DAY = """
-insert into streaks_day (person, day, contributions, streak, message, checked)
-values (:person, :day, :contributions, :streak, :message, :now)
+insert into streaks_day (person, day, contributions, streak, message, checked, weekly, at_risk)
+values (:person, :day, :contributions, :streak, :message, :now, :weekly, :at_risk)
 on conflict (person, day) do update set contributions = excluded.contributions,
-streak = excluded.streak, message = excluded.message, checked = excluded.checked
+streak = excluded.streak, message = excluded.message, checked = excluded.checked,
+weekly = excluded.weekly, at_risk = excluded.at_risk
 """
 STORE_CALENDAR = """
 insert into streaks_calendar (person, first, counts, longest)
@@ -47,8 +60,15 @@ then streaks_calendar.longest else excluded.longest end
     retries=len(BACKOFF),
     backoff=BACKOFF,
 )
-async def check(run: Run, person: str, day: str, github_url: str) -> dict[str, Any] | Fail:
-    """Look how a person's day stands, and promise a message; `day` is a date in the person's zone."""
+async def check(
+    run: Run, person: str, day: str, github_url: str, *, last: bool = False
+) -> dict[str, Any] | Fail:
+    """Look how a person's day stands, and promise a message; `day` is a date in the person's zone.
+
+    The `last` one of a day calls louder, and only if nothing was done since the first.
+    """
+    if last and (why := _needless(run, person, day)):
+        raise Cancel(why)
     who, today = _find(run, person), date.fromisoformat(day)
     if local_day(run.now, who.zone) > today:
         raise Cancel(f"{day} is over in {who.zone}")
@@ -62,12 +82,17 @@ async def check(run: Run, person: str, day: str, github_url: str) -> dict[str, A
             zone=who.zone,
             now=run.now,
             rest=rest,
+            weekly=bool(who.weekly),
         )
     except github.Refusal as refusal:
         # Returned, so that what is written stays; nobody asks again until the person has changed it.
         run.write(PROBLEM, id=person, problem=str(refusal))
         return Fail(str(refusal))
-    return _store(run, who, today, standing(counts, today, rest), counts)
+    found = standing(counts, today, rest, weekly=bool(who.weekly))
+    result = _store(run, who, today, found, counts)
+    if addresses(who) and told_on(today, rest, weekly=found.weekly):
+        (_call if last else _tell)(run, who, today, found)
+    return result
 
 
 @check.settled
@@ -88,6 +113,14 @@ def _find(run: Run, person: str) -> Any:
     if not rows[0].has_token:
         raise Fail(f"User {rows[0].login} has no GitHub PAT configured")
     return rows[0]
+
+
+def _needless(run: Run, person: str, day: str) -> str | None:
+    """Why nobody need be called again, if that is so."""
+    if not run.read(WANTED, id=person):
+        return "a last call is not wanted any more"
+    safe = "select 1 as found from streaks_day where person = :id and day = :day and at_risk = 0"
+    return "the streak is safe" if run.read(safe, id=person, day=day) else None
 
 
 def practise(drill: str | None) -> None:
@@ -111,6 +144,8 @@ def _store(
         streak=found.streak,
         message=text,
         now=run.now,
+        weekly=int(found.weekly),
+        at_risk=int(found.at_risk),
     )
     first = today - (SHOWN - 1) * DAY
     shown = json.dumps([counts.get(first + n * DAY, 0) for n in range(SHOWN)])
@@ -123,12 +158,29 @@ def _store(
     )
     if who.problem:
         run.write(PROBLEM, id=who.id, problem=None)
-    if addresses(who) and not found.resting and (found.at_risk or not who.only_at_risk):
-        once = notify.using(key=f"{who.id}:{day}", once=ONCE)
-        run.enqueue(once, who.id, day, text)
     return {
         "username": who.login,
         "currentStreak": found.streak,
         "contributionsToday": found.today,
         "message": text,
     }
+
+
+def _tell(run: Run, who: Any, today: date, found: Standing) -> None:
+    """The message of the day; a soft one, if a louder one may follow."""
+    if found.at_risk or not who.only_at_risk:
+        soft = found.at_risk and who.second_hour is not None
+        text = message(who.login, today, found)
+        _promise(run, who, today.isoformat(), text, "soft" if soft else "")
+
+
+def _call(run: Run, who: Any, today: date, found: Standing) -> None:
+    """The last call of the day: a promise of its own, for a streak that can be lost."""
+    if found.at_risk and found.streak:
+        text = last_call(who.login, today, found, minutes_left(run.now, who.zone))
+        _promise(run, who, f"{today.isoformat()} last call", text, "loud")
+
+
+def _promise(run: Run, who: Any, day: str, text: str, tone: str) -> None:
+    once = notify.using(key=f"{who.id}:{day}", once=ONCE)
+    run.enqueue(once, who.id, day, text, tone)

@@ -11,14 +11,14 @@ from typing import Any
 
 from duework import Run, Transaction
 from systems.streaks.channels import TOPIC
-from systems.streaks.check import check
+from systems.streaks.check import ONCE, check
 from systems.streaks.part import part
 from systems.streaks.streak import DAY, has_come, local_day, next_time
 
 log = logging.getLogger("duework.streaks")
 DUE = "active = 1 and has_token = 1 and problem is null and next_at <= :now"
 
-CHOSEN = "select id, zone, hour from streaks_person where chosen_by = :job"
+CHOSEN = "select id, zone, hour, second_hour from streaks_person where chosen_by = :job"
 
 
 def nobody_due(run: Run) -> bool:
@@ -52,6 +52,8 @@ def take_due(tx: Transaction, job: int, now: int) -> int:
         return 0
     # Somebody whose check of that day is still being tried gets no second one.
     made = tx.batch(check, items, name="streaks", member_key="{person}:{day}", then=report)
+    for one in due:
+        _plan_last_call(tx, one, now)
     tx.touch(TOPIC)
     log.info("batch %s of %s people", made.id, len(items))
     return len(items)
@@ -66,6 +68,18 @@ def _item(person: Any, now: int) -> tuple[str, str, str] | None:
         log.warning("nobody was there to check %s in time", person.id)
         return None
     return person.id, local_day(now, person.zone).isoformat(), part.settings.github_url
+
+
+def _plan_last_call(tx: Transaction, person: Any, now: int) -> None:
+    """Another check at the later hour of the same day, whatever becomes of this one."""
+    if person.second_hour is None or not has_come(now, person.zone, person.hour):
+        return
+    today = local_day(now, person.zone)
+    at = next_time(now, person.zone, person.second_hour)
+    if local_day(at, person.zone) == today:
+        day = today.isoformat()
+        planned = check.using(key=f"{person.id}:{day}:last", once=ONCE, at=at)
+        tx.enqueue(planned, person.id, day, part.settings.github_url, last=True)
 
 
 @part.task

@@ -70,12 +70,13 @@ def list_(*, as_json: bool) -> None:
             continue
         due = datetime.fromtimestamp(row.next_at / 1000, ZoneInfo(row.zone))
         state = row.problem or (f"due {due:%a %H:%M}" if row.active else "paused")
-        streak = "-" if row.streak is None else f"{row.streak} d"
+        streak = "-" if row.streak is None else f"{row.streak} {'w' if row.weekly else 'd'}"
         click.echo(f"{row.login:<24}{row.zone:<22}{row.hour:02}:00  {streak:>6}  {state}")
 
 
 PEOPLE = """
-select login, zone, hour, active, next_at, problem, discord_problem, telegram_problem, has_token,
+select login, zone, hour, second_hour, weekly, active, next_at, problem, discord_problem,
+telegram_problem, has_token,
 (select streak from streaks_day where person = streaks_person.id order by day desc limit 1) as streak
 from streaks_person order by login_key
 """
@@ -108,8 +109,11 @@ async def _ask(person: Any, now: int) -> Standing:
     today = local_day(now, person.zone)
     rest = await asyncio.to_thread(rest_of, part.app, person)
     asked = (part.settings.github_url, token, person.login)
-    counts = await github.calendar(*asked, today=today, zone=person.zone, now=now, rest=rest)
-    return standing(counts, today, rest)
+    weekly = bool(person.weekly)
+    counts = await github.calendar(
+        *asked, today=today, zone=person.zone, now=now, rest=rest, weekly=weekly
+    )
+    return standing(counts, today, rest, weekly=weekly)
 
 
 for each in (import_, list_, check_):

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from duework import Throttled, http
-from systems.streaks.streak import DAY, never, run_until
+from systems.streaks.streak import DAY, never, reaches
 
 QUERY = """
 query($login: String!, $from: DateTime, $to: DateTime) {
@@ -94,6 +94,7 @@ async def calendar(
     zone: str,
     now: int,
     rest: Callable[[date], bool] = never,
+    weekly: bool = False,
 ) -> dict[date, int]:
     """The counts of the last year, and of earlier ones for as long as the streak reaches."""
     counts: dict[date, int] = {}
@@ -102,18 +103,10 @@ async def calendar(
         found = await _year(base, token, login, last=last, zone=zone, now=now)
         counts.update({day: count for day, count in found.items() if day <= today})
         first = last - (WINDOW - 1) * DAY
-        if not _reaches(counts, today, first, rest):
+        if not reaches(counts, today, first, rest, weekly=weekly):
             break
         last = first - DAY
     return counts
-
-
-def _reaches(
-    counts: dict[date, int], today: date, first: date, rest: Callable[[date], bool]
-) -> bool:
-    """Whether the streak may have begun before these days."""
-    start = today if counts.get(today) else today - DAY
-    return run_until(counts, start, rest)[1] <= first
 
 
 async def _year(

@@ -29,7 +29,10 @@ coalesce(sum(case when problem is not null then 1 else 0 end), 0) as refused,
 min(case when active = 1 and has_token = 1 and problem is null then next_at end) as next_at
 from streaks_person
 """
-LAST = "select day, contributions, streak from streaks_day where person = :id order by day desc limit 1"
+LAST = """
+select day, contributions, streak, weekly, at_risk from streaks_day
+where person = :id order by day desc limit 1
+"""
 
 
 class After(msgspec.Struct):
@@ -43,6 +46,8 @@ class Form(msgspec.Struct, kw_only=True):
 
     hour: int | None = None
     zone: str | None = None
+    second_hour: str = ""
+    weekly: bool = False
     token: str | None = None
     discord: str | None = None
     telegram_token: str | None = None

@@ -25,10 +25,10 @@ BOT = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")
 CHAT = re.compile(r"-?\d{1,18}|@[A-Za-z]\w{3,31}", re.ASCII)
 INSERT = """
 insert into streaks_person
-(id, login, login_key, zone, hour, has_token, discord_hook, telegram_chat, only_at_risk, shown, days_off,
-drill, next_at, created)
-values (:id, :login, :login_key, :zone, :hour, :has_token, :hook, :chat, :only_at_risk, :shown, :days_off,
-:drill, :next_at, :now)
+(id, login, login_key, zone, hour, second_hour, weekly, has_token, discord_hook, telegram_chat,
+only_at_risk, shown, days_off, drill, next_at, created)
+values (:id, :login, :login_key, :zone, :hour, :second_hour, :weekly, :has_token, :hook, :chat,
+:only_at_risk, :shown, :days_off, :drill, :next_at, :now)
 on conflict (login_key) do nothing
 """
 SECRETS = ("github", "discord", "telegram")
@@ -48,6 +48,10 @@ class Wishes(msgspec.Struct, kw_only=True):
 
     zone: str | None = None
     hour: int | None = None
+    # A later hour of the day, for a louder call; an empty text is none.
+    second_hour: str | None = None
+    # Weeks in a row, told on the last day of each, instead of days.
+    weekly: bool | None = None
     token: str | None = None
     discord: str | None = None
     telegram_token: str | None = None
@@ -76,6 +80,8 @@ def add(tx: Transaction, login: str, wishes: Wishes, *, now: int, drill: str | N
         login_key=login.lower(),
         zone=zone,
         hour=hour,
+        second_hour=_second(wishes.second_hour, hour),
+        weekly=int(bool(wishes.weekly)),
         has_token=int(wishes.token is not None),
         hook=_hook(wishes.discord)[0],
         chat=wishes.telegram_chat,
@@ -99,11 +105,20 @@ def change(tx: Transaction, person: str, wishes: Wishes, *, now: int) -> None:
     _check(wishes)
     row = _row(tx, person)
     fields = _fields(wishes)
+    if wishes.second_hour is not None or wishes.hour is not None:
+        said = wishes.second_hour
+        given = str("" if row.second_hour is None else row.second_hour) if said is None else said
+        hour = row.hour if wishes.hour is None else wishes.hour
+        fields["second_hour"] = _second(given, hour)
     if wishes.zone is not None or wishes.hour is not None:
         zone = wishes.zone or row.zone
         hour = row.hour if wishes.hour is None else wishes.hour
         if (zone, hour) != (row.zone, row.hour):
             fields |= {"zone": zone, "hour": hour, "next_at": next_time(now, zone, hour)}
+    if wishes.weekly is not None and wishes.weekly != bool(row.weekly):
+        # The longest of days is none of weeks.
+        fields["weekly"] = int(wishes.weekly)
+        tx.write("update streaks_calendar set longest = 0 where person = :id", id=person)
     for name, value in fields.items():
         tx.write(_CHANGES[name], id=person, value=value)
     _leave(tx, person, wishes)
@@ -112,7 +127,7 @@ def change(tx: Transaction, person: str, wishes: Wishes, *, now: int) -> None:
 
 
 def _row(tx: Transaction, person: str) -> Any:
-    rows = tx.read("select zone, hour from streaks_person where id = :id", id=person)
+    rows = tx.read("select * from streaks_person where id = :id", id=person)
     if not rows:
         raise NotFound(f"there is no person {person!r:.60}")
     return rows[0]
@@ -125,6 +140,8 @@ _CHANGES = {
         *(
             "zone",
             "hour",
+            "second_hour",
+            "weekly",
             "next_at",
             "has_token",
             "problem",
@@ -213,6 +230,15 @@ def _seal(tx: Transaction, person: str, wishes: Wishes) -> None:
         tx.seal(secret_of("discord", person), "/".join(str(part) for part in _hook(wishes.discord)))
     if wishes.telegram_token is not None:
         tx.seal(secret_of("telegram", person), wishes.telegram_token)
+
+
+def _second(text: str | None, hour: int) -> int | None:
+    """The hour of the louder call, which is later than the first on the same day."""
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or not hour < int(text[:3]) <= 23:  # noqa: PLR2004
+        raise Refused("second_hour", f"a whole hour after {hour}, up to 23; empty for none")
+    return int(text)
 
 
 def _hook(text: str | None) -> tuple[str | None, str | None]:

@@ -15,7 +15,7 @@ from duework import NotFound, Reply, Template
 from systems.streaks import views
 from systems.streaks.pages import LAST
 from systems.streaks.part import part
-from systems.streaks.streak import DAY, days, local_day
+from systems.streaks.streak import DAY, length, local_day
 
 SHOWN = "select * from streaks_person where login_key = :key and shown = 1"
 CALENDAR = "select * from streaks_calendar where person = :id"
@@ -42,6 +42,7 @@ class Seen:
         self.calendar = _first(app.read(CALENDAR, id=self.row.id))
         self.streak = self.last.streak if self.last else None
         self.longest = self.calendar.longest if self.calendar else None
+        self.weekly = bool(self.last.weekly if self.last else self.row.weekly)
 
     def counts(self) -> dict[str, int]:
         """Contributions by day, oldest first."""
@@ -80,6 +81,7 @@ def as_json(login: str) -> Reply:
         "contributionsToday": seen.last.contributions if seen.last else None,
         "currentStreak": seen.streak,
         "longestStreak": seen.longest,
+        "unit": "week" if seen.weekly else "day",
         "days": [{"date": day, "count": count} for day, count in seen.counts().items()],
     }
     return Reply(200, body, OPEN_TO_ALL)
@@ -93,8 +95,8 @@ def card(login: str) -> Reply:
 
 def draw(seen: Seen) -> str:
     """The card: streak, longest, and the last four weeks as bars; no style and no script."""
-    lead = "none yet" if seen.streak is None else days(seen.streak)
-    longest = "none yet" if seen.longest is None else days(seen.longest)
+    lead = _length(seen, seen.streak)
+    longest = _length(seen, seen.longest)
     day = f"as of {seen.last.day}" if seen.last else "not checked yet"
     label = escape(f"{seen.row.login}: {lead}; longest: {longest}, {day}", {'"': "&quot;"})
     return (
@@ -106,6 +108,10 @@ def draw(seen: Seen) -> str:
         f"{_text(220, 26, 13, '#57606a', 'longest ' + longest)}{_text(220, 58, 13, '#57606a', day)}"
         f"{_bars(list(seen.counts().values())[-RECENT:])}</svg>"
     )
+
+
+def _length(seen: Seen, count: int | None) -> str:
+    return "none yet" if count is None else length(count, weekly=seen.weekly)
 
 
 def _text(x: int, y: int, size: int, colour: str, words: str) -> str:

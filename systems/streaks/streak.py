@@ -27,17 +27,35 @@ class Standing:
     longest: int
     # Today is a day of rest.
     resting: bool = False
+    # Contributions of this week, where weeks are counted; else the day's own.
+    week: int | None = None
 
     @property
     def at_risk(self) -> bool:
-        """Whether the streak ends with this day unless something is done."""
-        return self.today == 0 and not self.resting
+        """Whether the streak ends with this day, or week, unless something is done."""
+        return (self.today if self.week is None else self.week) == 0 and not self.resting
+
+    @property
+    def weekly(self) -> bool:
+        """Whether it is weeks that are in a row."""
+        return self.week is not None
+
+    @property
+    def length(self) -> str:
+        """The streak in words."""
+        return length(self.streak, weekly=self.weekly)
 
 
 @lru_cache(1)
 def zones() -> tuple[str, ...]:
     """The names of all zones, in order."""
     return tuple(sorted(name for name in available_timezones() if _ZONE.fullmatch(name)))
+
+
+def minutes_left(now: int, zone: str) -> int:
+    """How many minutes the day has there."""
+    midnight = _moment(local_day(now, zone) + DAY, zone, 0)
+    return -((now - midnight) // 60_000)
 
 
 def local_day(now: int, zone: str) -> date:
@@ -93,9 +111,17 @@ def never(_day: date) -> bool:
 
 
 def standing(
-    counts: Mapping[date, int], today: date, rest: Callable[[date], bool] = never
+    counts: Mapping[date, int],
+    today: date,
+    rest: Callable[[date], bool] = never,
+    *,
+    weekly: bool = False,
 ) -> Standing:
     """Contributions today, the streak that is alive, and the longest one there is in these days."""
+    if weekly:
+        weeks, this = _weeks(counts, today), _week(today)
+        found = standing(weeks, this, lambda week: _rests(week, rest))
+        return Standing(counts.get(today, 0), found.streak, found.longest, rest(today), found.today)
     count = counts.get(today, 0)
     streak, _ = run_until(counts, today if count else today - DAY, rest)
     return Standing(count, streak, max(_longest(counts, today, rest), streak), rest(today))
@@ -113,6 +139,48 @@ def run_until(
         length += count > 0
         day -= DAY
     return length, day + DAY
+
+
+def reaches(
+    counts: Mapping[date, int],
+    today: date,
+    first: date,
+    rest: Callable[[date], bool] = never,
+    *,
+    weekly: bool = False,
+) -> bool:
+    """Whether the streak may have begun before `first`, the oldest of the days that are known."""
+    if weekly:
+        # The oldest week may be known in part alone, and have something in the rest of it.
+        weeks, edge = _weeks(counts, today), _week(first) + DAY
+        return reaches(weeks, _week(today), edge, lambda week: _rests(week, rest))
+    start = today if counts.get(today) else today - DAY
+    return run_until(counts, start, rest)[1] <= first
+
+
+def told_on(today: date, rest: Callable[[date], bool], *, weekly: bool) -> bool:
+    """Whether this day is told: each one, or the last of the week that is none of rest."""
+    later = range(1, 7 - today.weekday()) if weekly else ()
+    return not rest(today) and all(rest(today + n * DAY) for n in later)
+
+
+def _week(day: date) -> date:
+    """A week as a date of its own, one day for each week, so that weeks in a row are days in a row."""
+    return date.fromordinal((day.toordinal() - 1) // 7 + 1)
+
+
+def _weeks(counts: Mapping[date, int], today: date) -> dict[date, int]:
+    found: dict[date, int] = {}
+    for day, count in counts.items():
+        if day <= today:
+            found[_week(day)] = found.get(_week(day), 0) + count
+    return found
+
+
+def _rests(week: date, rest: Callable[[date], bool]) -> bool:
+    """Whether all seven days of a week are days of rest."""
+    monday = (week.toordinal() - 1) * 7 + 1
+    return all(rest(date.fromordinal(monday + n)) for n in range(7))
 
 
 def _longest(counts: Mapping[date, int], today: date, rest: Callable[[date], bool]) -> int:
@@ -133,19 +201,37 @@ def message(login: str, day: date, found: Standing) -> str:
     """What a person is told; the date makes it one of its kind."""
     when = f"{day:%a} {day.day} {day:%b}"
     if found.resting and not found.today:
-        return f"{login}, {when} is a day of rest. Your streak of {days(found.streak)} is safe."
+        return f"{login}, {when} is a day of rest. Your streak of {found.length} is safe."
+    period = f"in the week of {when}" if found.weekly else f"on {when}"
     if not found.at_risk:
-        safe = f"Your streak of {days(found.streak)} is safe."
-        return f"Well done, {login}: {contributions(found.today)} on {when}. {safe}"
+        count = found.today if found.week is None else found.week
+        safe = f"Your streak of {found.length} is safe."
+        return f"Well done, {login}: {contributions(count)} {period}. {safe}"
     if found.streak:
-        risk = f"Your streak of {days(found.streak)} is at risk: one commit saves it."
-        return f"{login}, nothing yet on {when}. {risk}"
-    return f"{login}, nothing yet on {when}. No streak is at risk; one commit starts a new one."
+        risk = f"Your streak of {found.length} is at risk: one commit saves it."
+        return f"{login}, nothing yet {period}. {risk}"
+    return f"{login}, nothing yet {period}. No streak is at risk; one commit starts a new one."
+
+
+def last_call(login: str, day: date, found: Standing, left: int) -> str:
+    """The louder words, with so many minutes left of the day."""
+    hours, minutes = divmod(left, 60)
+    when = f"{day:%a} {day.day} {day:%b}"
+    time = f"{hours} h {minutes} min" if hours else f"{minutes} min"
+    ends = f"Your streak of {found.length} ends in {time}: commit now."
+    return f"LAST CALL, {login}: still nothing on {when}. {ends}"
 
 
 def contributions(count: int) -> str:
     """So many, in words."""
     return "1 contribution" if count == 1 else f"{count} contributions"
+
+
+def length(count: int, *, weekly: bool) -> str:
+    """So many days or weeks, in words."""
+    if not weekly:
+        return days(count)
+    return "1 week" if count == 1 else f"{count} weeks"
 
 
 def days(count: int) -> str:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from duework import App
 from systems.streaks.promises import Promise, decided
-from systems.streaks.streak import DAY, contributions, days, local_day
+from systems.streaks.streak import DAY, contributions, length, local_day
 
 CELL, GAP, LEFT, TOP = 14, 3, 28, 16
 PITCH = CELL + GAP
@@ -22,7 +22,7 @@ select person, '' as login, day, channel, address, text, state, error, job, prom
 from streaks_message where person = :person order by promised desc, channel limit :limit
 """
 DAYS = """
-select day, contributions, streak, message from streaks_day
+select day, contributions, streak, message, weekly from streaks_day
 where person = :person order by day desc limit :limit
 """
 SHOWN = 14
@@ -71,12 +71,18 @@ def verdict(person: Any, last: Any, now: int) -> Verdict:
     if last is None:
         return Verdict("", "unknown", "Not checked yet.", when)
     if last.day != local_day(now, person.zone).isoformat():
-        return Verdict("", "clock", days(last.streak), f"as of {_short(last.day)}. {when}")
-    if last.contributions:
-        safe = f"and {contributions(last.contributions)} today: the streak is safe. {when}"
-        return Verdict("ok", "done", days(last.streak), safe)
-    risk = f"and nothing yet today: the streak is at risk until midnight in {person.zone}. {when}"
-    return Verdict("warn", "late", days(last.streak), risk)
+        return Verdict("", "clock", _length(last), f"as of {_short(last.day)}. {when}")
+    if not last.at_risk:
+        count = last.contributions
+        today = f"and {contributions(count)} today: " if count else "and "
+        return Verdict("ok", "done", _length(last), f"{today}the streak is safe. {when}")
+    period, end = ("this week", "Sunday, ") if last.weekly else ("today", "")
+    risk = f"and nothing yet {period}: the streak is at risk until {end}midnight in {person.zone}. {when}"
+    return Verdict("warn", "late", _length(last), risk)
+
+
+def _length(last: Any) -> str:
+    return length(last.streak, weekly=bool(last.weekly))
 
 
 def as_of(last: Any, today: date) -> Verdict:
@@ -84,12 +90,13 @@ def as_of(last: Any, today: date) -> Verdict:
     if last is None:
         return Verdict("", "unknown", "Not checked yet.", "Come back tomorrow.")
     if last.day != today.isoformat():
-        return Verdict("", "clock", days(last.streak), f"as of {_short(last.day)}.")
-    if last.contributions:
-        return Verdict(
-            "ok", "done", days(last.streak), f"{contributions(last.contributions)} today."
-        )
-    return Verdict("warn", "late", days(last.streak), "and nothing yet today.")
+        return Verdict("", "clock", _length(last), f"as of {_short(last.day)}.")
+    if not last.at_risk:
+        count = last.contributions
+        text = f"{contributions(count)} today." if count else "and safe."
+        return Verdict("ok", "done", _length(last), text)
+    period = "this week" if last.weekly else "today"
+    return Verdict("warn", "late", _length(last), f"and nothing yet {period}.")
 
 
 def _idle(person: Any) -> Verdict | None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from duework import Throttled, http
-from systems.strides.part import CALLS, PER_CALL, QUOTA, settings
+from systems.strides.part import PER_CALL, QUOTA, SMALL, part, settings
 from systems.strides.races import Activity
 
 QUARTER, DAY = 900_000, 86_400_000
@@ -33,7 +33,7 @@ class ApplicationInactive(Exception):
 
 
 class CallsSpent(Exception):
-    """The page has made the calls that it took from the quota."""
+    """The page has made its calls, or the quota has no more of them."""
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -88,13 +88,16 @@ class Reader:
     """Reads one athlete for one page of a sync."""
 
     def __init__(
-        self, token: str, renew: Renew, now: Callable[[], int], calls: int = CALLS
+        self, token: str, renew: Renew, now: Callable[[], int], calls: int = SMALL, most: int = 0
     ) -> None:
         self._token = token
         self._renew = renew
         self._renewed = False
         self._now = now
+        # Calls that were taken from the quota before; what it may make beyond them is taken one by one.
         self.left = calls
+        self.most = max(calls, most)
+        self.made = self.extra = 0
         # What the application has used of both windows, as the last answer says.
         self.used: dict[str, int | float] = {}
 
@@ -135,11 +138,22 @@ class Reader:
             reply = await self._ask(path, params)
         return reply
 
+    async def ready(self) -> bool:
+        """Whether there is another call to make; it has been taken from the quota then."""
+        if self.left:
+            return True
+        if self.made >= self.most or not await part.app.atake_pace(QUOTA.name or ""):
+            return False
+        self.left += 1
+        self.extra += 1
+        return True
+
     async def _ask(self, path: str, params: dict[str, Any]) -> http.Response:
-        if not self.left:
+        if not await self.ready():
             raise CallsSpent
         # Counted before it is made: a call whose answer is lost was one all the same.
         self.left -= 1
+        self.made += 1
         headers = {"authorization": f"Bearer {self._token}"}
         try:
             reply = await client(settings().api).get(path, params=params, headers=headers)

@@ -10,7 +10,7 @@ import msgspec
 from duework import Chain, NotFound, Reply, Template, Transaction, UsageError
 from systems.strides import charts, oauth, reading, sync
 from systems.strides.athlete import find
-from systems.strides.part import PAGE, part, settings
+from systems.strides.part import part, settings
 from systems.strides.races import distance_class
 from systems.strides.reading import BESTS, Day, Offset, Wanted, Words, status_of
 
@@ -180,9 +180,7 @@ def sync_page(athlete: int) -> Template:
     found = given["sync"]
     pages = reading.pages_of(found.chain) if found else []
     lines = reading.log(found.session) if found else []
-    return Template(
-        "sync.html", **given, **_pictures(found), pages=pages[::-1], lines=lines[::-1], size=PAGE
-    )
+    return Template("sync.html", **given, **_pictures(found), pages=pages[::-1], lines=lines[::-1])
 
 
 @part.page("/athletes/{athlete}/races/{race}")

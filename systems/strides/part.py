@@ -5,9 +5,8 @@ from __future__ import annotations
 from duework import Part, Quota
 from systems.strides.settings import Settings
 
-# A page of a sync is so many calls of so many activities.
-CALLS, PER_CALL = 5, 200
-PAGE = CALLS * PER_CALL
+# The most activities of one call, and the calls that a page takes before it starts: a small page's.
+PER_CALL, SMALL = 200, 3
 
 part = Part("strides", tables="tables", settings=Settings)
 part.queue("strides", concurrency=10)

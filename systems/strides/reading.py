@@ -10,7 +10,7 @@ import msgspec
 
 from duework import Chain, ChainPage
 from systems.strides import sync
-from systems.strides.part import CALLS, PER_CALL, QUOTA, part
+from systems.strides.part import PER_CALL, QUOTA, SMALL, part
 
 QUARTER, DAY = 900_000, 86_400_000
 # What the article calls the phases of a page's job.
@@ -116,7 +116,7 @@ class Quotas(msgspec.Struct, frozen=True):
 def quotas() -> Quotas:
     found = part.app.get_pace(QUOTA.name or "")
     quarter, day = (Window(**found.details[label]) for label in ("15m", "1d"))
-    spent = [window.ends for window in (quarter, day) if window.limit - window.used < CALLS]
+    spent = [window.ends for window in (quarter, day) if window.limit - window.used < SMALL]
     waits = max([*spent, found.blocked_until or 0])
     return Quotas(quarter, day, waits or None)
 
@@ -129,21 +129,23 @@ def ends_at(chain: Chain, now: int) -> int | None:
     if calls_left(chain) is None or chain.state != "active":
         return None
     waiting = sorted(active(), key=lambda each: (each.number, each.id))
-    first = [calls_left(each) or CALLS for each in waiting if each.priority > chain.priority]
-    ahead = [CALLS] * (sum(first) // CALLS + len(first))
+    ahead = [calls_left(each) or SMALL for each in waiting if each.priority > chain.priority]
     same = [each for each in waiting if each.priority == chain.priority]
-    left = {each.id: calls_left(each) or CALLS for each in same}
+    left = {each.id: (calls_left(each) or SMALL, each.size // PER_CALL) for each in same}
     return quota_time(ahead + calls_before(chain.id, left), quotas(), now)
 
 
-def calls_before(mine: int, left: dict[int, int]) -> list[int]:
-    """The calls of each page up to the last one of a sync, if all take turns in this order."""
+def calls_before(mine: int, left: dict[int, tuple[int, int]]) -> list[int]:
+    """The calls of each page up to the last one of a sync, if all take turns in this order.
+
+    Of each sync it is known how many calls are left of it, and how many a page of it makes.
+    """
     turns, pages = dict(left), []
     while mine in turns:
-        for each, calls in list(turns.items()):
-            pages.append(min(CALLS, calls))
-            turns[each] = calls - CALLS
-            if calls <= CALLS:
+        for each, (calls, most) in list(turns.items()):
+            pages.append(min(most, calls))
+            turns[each] = (calls - most, most)
+            if calls <= most:
                 del turns[each]
             if each == mine and mine not in turns:
                 break
@@ -153,19 +155,23 @@ def calls_before(mine: int, left: dict[int, int]) -> list[int]:
 def quota_time(pages: list[int], quota: Quotas, now: int) -> int:
     """When the last of these pages will be read, if nothing else is.
 
-    A page begins if all that it may need is left of both windows, and uses as much as it says.
+    A page begins if there is enough for a small one, and goes on as long as there are calls; what is
+    missing of it comes next.
     """
     at = max(now, quota.waits_until or 0)
     quarter, day = quota.quarter, quota.day
     ends, day_ends = quarter.ends, day.ends
     free, day_free = quarter.limit - quarter.used, day.limit - day.used
     for calls in pages:
-        while at >= ends or free < CALLS or day_free < CALLS:
-            at = max(at, day_ends if day_free < CALLS else ends)
-            if at >= day_ends:
-                day_free, day_ends = day.limit, at - at % DAY + DAY
-            free, ends = quarter.limit, at - at % QUARTER + QUARTER
-        free, day_free = free - calls, day_free - calls
+        left = calls
+        while left > 0:
+            while at >= ends or free < SMALL or day_free < SMALL:
+                at = max(at, day_ends if day_free < SMALL else ends)
+                if at >= day_ends:
+                    day_free, day_ends = day.limit, at - at % DAY + DAY
+                free, ends = quarter.limit, at - at % QUARTER + QUARTER
+            made = min(left, free, day_free)
+            left, free, day_free = left - made, free - made, day_free - made
     return at
 
 

@@ -1,9 +1,9 @@
 """The sync: a chain of pages over an athlete's activities, newest first.
 
-A page makes at most five calls, which it has taken from the shared quota before. Each call asks for what
-started before the oldest second that was seen, and that second once more: `before` excludes, and two
-recordings of one run start in the same second. The ids of that border go along in the cursor, so that
-nothing counts twice. Pages may be short; only an empty answer is the end.
+A page makes a few calls (`sizes.py`), each of which it has taken from the shared quota before. Each call
+asks for what started before the oldest second that was seen, and that second once more: `before` excludes,
+and two recordings of one run start in the same second. The ids of that border go along in the cursor, so
+that nothing counts twice. Pages may be short; only an empty answer is the end.
 
 What a page found, its counts, the athlete's row and the next page are one commit. What Strava does not
 have any more is deleted at the end of the whole sync, in the commit that ends it.
@@ -29,6 +29,7 @@ from duework import (
     http,
 )
 from systems.strides import athlete as athletes
+from systems.strides import sizes
 from systems.strides.client import (
     COUNTED,
     AccessLost,
@@ -36,7 +37,7 @@ from systems.strides.client import (
     CallsSpent,
     Reader,
 )
-from systems.strides.part import CALLS, PAGE, PER_CALL, QUOTA, part, settings
+from systems.strides.part import PER_CALL, QUOTA, SMALL, part, settings
 from systems.strides.races import Activity, activity_row, race_row, recognise
 from systems.strides.statements import (
     ACTIVITIES,
@@ -92,7 +93,7 @@ class Walked(msgspec.Struct):
 async def walk(reader: Reader, place: Place, after: int) -> Walked:
     """Call until the page's calls are spent, or there is nothing older."""
     walked = Walked({}, place)
-    while reader.left and not walked.ended:
+    while not walked.ended and await reader.ready():
         here = walked.place
         try:
             answer = await reader.activities(before=here.before, after=after, page=here.page)
@@ -114,8 +115,8 @@ async def walk(reader: Reader, place: Place, after: int) -> Walked:
 
 @part.chain(
     key="athlete:{athlete}",
-    page_size=PAGE,
-    pace=QUOTA.cost(CALLS),
+    page_size=sizes.USUAL * PER_CALL,
+    pace=QUOTA.cost(SMALL),
     queue="strides",
     concurrency=10,
     retries=3,
@@ -132,12 +133,13 @@ async def activities(
     # Nothing yet; what is not used of what the page took is given back, however it ends.
     page.run.spent(QUOTA, 0)
     try:
-        reader = await _reader(page, athlete)
+        reader = await _reader(page, athlete, kind)
         try:
             place = await _place(page, reader, athlete, kind, before)
             walked = await walk(reader, place, after)
         finally:
-            page.run.spent(QUOTA, CALLS - reader.left)
+            # What it took beyond its first calls it has made, every one.
+            page.run.spent(QUOTA, reader.made - reader.extra)
         _check_whole(page, walked)
     except AccessLost as lost:
         await athletes.lose_access(athlete, str(lost))
@@ -145,7 +147,7 @@ async def activities(
     except ApplicationInactive as inactive:
         await _say(session, athlete, page.run.now, "error", str(inactive))
         raise parked() from inactive
-    return _stored(page, walked, athlete, session, version[0].sync_version, reader.used)
+    return _stored(page, walked, kind, athlete, session, version[0].sync_version, reader.used)
 
 
 def parked() -> Throttled:
@@ -153,9 +155,13 @@ def parked() -> Throttled:
     return Throttled("1h")
 
 
-async def _reader(page: Page, athlete: int) -> Reader:
+async def _reader(page: Page, athlete: int, kind: Kind) -> Reader:
     token = await athletes.access_token(athlete)
-    return Reader(token, lambda stale: athletes.renew(athlete, stale), lambda: page.run.now)
+    # The first page of all asks how much there is by a call of its own.
+    most = await sizes.calls_of(page.size) + (page.cursor is None and kind != "incremental")
+    return Reader(
+        token, lambda stale: athletes.renew(athlete, stale), lambda: page.run.now, most=most
+    )
 
 
 async def _place(page: Page, reader: Reader, athlete: int, kind: Kind, before: int) -> Place:
@@ -188,7 +194,13 @@ def _log(to: Any, session: str, athlete: int, now: int, level: str, message: str
 
 
 def _stored(
-    page: Page, walked: Walked, athlete: int, session: str, version: int, used: Counts
+    page: Page,
+    walked: Walked,
+    kind: Kind,
+    athlete: int,
+    session: str,
+    version: int,
+    used: Counts,
 ) -> Next | End:
     """Everything that the page found, to be committed with its end."""
     run, seen = page.run, page.chain
@@ -205,7 +217,11 @@ def _stored(
     }
     ACTIVITIES.write(run, [activity_row(one, athlete, seen) for one in found])
     RACES.write(run, races)
-    expected = _expect(page, walked, len(found))
+    total = _total(page, walked, len(found))
+    size = sizes.next_size(kind, total)
+    reached = int(page.totals.get("activities", 0)) + len(found)
+    if total:
+        page.expect(total, of="activities")
     run.write(
         "update strides_athlete set sync_status = 'in_progress', sync_session_id = :session,"
         " current_batch_number = :next, total_batches_expected = :expected"
@@ -214,14 +230,14 @@ def _stored(
         id=athlete,
         session=session,
         next=page.number if walked.ended else page.number + 1,
-        expected=expected,
+        expected=_pages(page.number, total - reached, size) if total else None,
         version=version,
     )
     if walked.ended:
         return End(counts=counts, quota=used)
     message = f"Batch {page.number} complete. Enqueued batch {page.number + 1}"
     _log(run, session, athlete, run.now, "info", message)
-    return Next(cursor=msgspec.to_builtins(walked.place), counts=counts, quota=used)
+    return Next(cursor=msgspec.to_builtins(walked.place), counts=counts, quota=used, size=size)
 
 
 def _added(page: Page, athlete: int, races: list[dict[str, Any]]) -> int:
@@ -240,20 +256,22 @@ def _added(page: Page, athlete: int, races: list[dict[str, Any]]) -> int:
     return sum(race["strava_activity_id"] not in there for race in races)
 
 
-def _expect(page: Page, walked: Walked, more: int) -> int | None:
-    """How many pages it will be, if that can be said.
+def _pages(number: int, left: int, size: int) -> int:
+    """How many pages it will be; every call but the first brings the border once more."""
+    return number + math.ceil(left / (size - size // PER_CALL))
+
+
+def _total(page: Page, walked: Walked, more: int) -> int:
+    """How many activities it will be, if that can be said; else 0.
 
     The totals know public activities of three sports; the share of those among what was seen so far
     says how much there is of everything.
     """
     place, reached = walked.place, int(page.totals.get("activities", 0)) + more
     if not place.public:
-        return None
+        return 0
     share = place.counted / reached if reached and place.counted else 1.0
-    total = max(reached, round(place.public / share))
-    page.expect(total, of="activities")
-    # Every call but the first brings the border once more.
-    return page.number + math.ceil((total - reached) / (PAGE - CALLS))
+    return max(reached, round(place.public / share))
 
 
 # --- the end
@@ -357,7 +375,9 @@ def start_in(tx: Any, athlete: int, *, full: bool = False) -> Started:
     if kind == "incremental":
         after = max(0, row.last_started // 1000 - settings().overlap * DAY)
     # New athletes go first. Watches that are ahead record tomorrow's runs.
-    starting = activities.using(priority=5 if kind == "initial" else 0)
+    starting = activities.using(
+        priority=5 if kind == "initial" else 0, page_size=sizes.first_size(kind)
+    )
     chain = tx.start(
         starting,
         athlete=athlete,

@@ -236,7 +236,7 @@ class Discord(Twin):
             "attachments": [],
             "mentions": [],
             "mention_roles": [],
-            "mention_everyone": False,
+            "mention_everyone": _calls_everybody(sent),
             "pinned": False,
             "tts": bool(sent.get("tts")),
             "timestamp": as_datetime(call.now).isoformat(timespec="microseconds"),
@@ -302,6 +302,13 @@ def _limited(wait: float, scope: str) -> Response:
     if scope == "global":
         headers["x-ratelimit-global"] = "true"
     return JSONResponse(body, 429, headers)
+
+
+def _calls_everybody(sent: dict[str, Any]) -> bool:
+    """Only if the sender allows it; a webhook that says nothing allows everything."""
+    allowed = (sent.get("allowed_mentions") or {}).get("parse", ["everyone"])
+    named = any(word in (sent.get("content") or "") for word in ("@here", "@everyone"))
+    return named and "everyone" in allowed
 
 
 def _message(call: Call) -> dict[str, Any]:

@@ -207,3 +207,55 @@ def test_a_window_stored_by_earlier_code_gets_nothing_back_until_it_turns(
     harness.drain()
 
     assert used(harness) == 1
+
+
+def test_more_of_a_quota_is_taken_on_the_way_whole_or_not_at_all(
+    harness: Harness, sync: Any
+) -> None:
+    sync.enqueue(6)
+    harness.drain()
+
+    assert harness.app.take_pace("strava", 80)
+    assert not harness.app.take_pace("strava", 10)
+    assert used(harness) == used(harness, "1d") == 86
+    assert harness.app.take_pace("strava", 9)
+    assert not harness.app.take_pace("strava")
+    assert used(harness) == 95
+    # What was taken so keeps jobs out, too, until the window turns.
+    waiting = sync.enqueue(6)
+    assert harness.drain() % (15 * MINUTE) == 0
+    assert waiting.refresh().state == "open"
+    sound(harness)
+    harness.advance("15m")
+    assert waiting.refresh().state == "done"
+    assert harness.app.take_pace("strava")
+
+
+def test_nothing_is_taken_of_a_quota_that_is_blocked(
+    harness: Harness, sync: Any, strava: Quota
+) -> None:
+    sync.enqueue(6)
+    harness.drain()
+    strava.blocked("1h")
+    harness.app.block_pace("strava", "1h")
+
+    assert not harness.app.take_pace("strava")
+
+
+def test_only_a_declared_quota_is_taken_of_and_in_whole_numbers(
+    harness: Harness, strava: Quota
+) -> None:
+    slow = Rate("5/1s", name="slow")
+
+    @harness.app.task(pace=slow)
+    def slowly() -> None: ...
+
+    @harness.app.task(pace=strava)
+    def synced() -> None: ...
+
+    for name in ("slow", "nothing"):
+        with pytest.raises(UsageError, match="is no quota that is declared here"):
+            harness.app.take_pace(name)
+    for units in (0, -1, 1.5, True):
+        with pytest.raises(UsageError, match="what is taken is a whole number from 1 up"):
+            harness.app.take_pace("strava", units)

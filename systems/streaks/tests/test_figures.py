@@ -10,7 +10,9 @@ import pytest
 
 from duework import Error
 from systems.streaks.check import check
+from systems.streaks.choose import DUE
 from systems.streaks.tests.conftest import Place
+from tests.support.plans import by_index
 
 DAY = "2026-03-04"
 TEN = 10
@@ -73,6 +75,23 @@ def test_the_database_itself_refuses_a_state_that_is_none(place: Place) -> None:
             tx.write(statement)
     assert place.states() == before
     assert place.row(person.login).hour == 20
+
+
+@pytest.mark.rows("000-09")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select id from duework_job where lane = 1 and state = 'open' and worker is null order by due",
+        "select id from duework_job where batch = 1",
+        "select id from duework_job where task = 'a' and key = 'b' and state = 'open'",
+        f"select id from streaks_person where {DUE.replace(':now', '1')}",  # noqa: S608 - constants
+    ],
+    ids=["status", "batch", "person", "due"],
+)
+def test_a_row_is_found_by_its_status_its_batch_and_its_person_by_an_index(
+    place: Place, sql: str
+) -> None:
+    assert by_index(place.app, sql)
 
 
 @pytest.mark.rows("000-T6")

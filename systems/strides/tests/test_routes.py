@@ -42,7 +42,7 @@ def test_progress_lists_the_batches_in_order_and_sums_them_up(
     ]
     one, summary = told["batches"][1], told["summary"]
     assert (one["started_at"], one["completed_at"]) == (NOON + 900_000, NOON + 900_000)
-    assert (one["strava_rate_limit_15min"], one["strava_rate_limit_daily"]) == (5, 10)
+    assert (one["strava_rate_limit_15min"], one["strava_rate_limit_daily"]) == (5, 9)
     assert one["error_message"] is None
     assert summary["total_batches"] == 11
     assert (summary["completed_batches"], summary["current_batch"]) == (2, 3)

@@ -44,9 +44,9 @@ def test_ten_thousand_activities_and_three_other_athletes_arrive_once_within_one
         assert world.stored(athlete) == world.at_strava(athlete)
         assert set(world.races(athlete)) == races_at_strava(world, athlete)
         assert chain.counts["activities"] == size
-        assert all(page.counts["activities"] <= 1000 for page in chain.pages())
-    # Ten of up to a thousand, and what the borders and the end leave over.
-    assert world.chain(5001).completed == 11
+        assert all(page.counts["activities"] <= page.size <= 1000 for page in chain.pages())
+    # Ten of up to a thousand, if they were not smaller at first and where the quota is nearly spent.
+    assert 11 <= world.chain(5001).completed <= 14
     assert world.strava.log.over_limit() == []
     assert {asked.status for asked in world.asked()} == {200}
     # The reserve is left alone. What is not in it is used, but for what is too little for a page.
@@ -126,7 +126,7 @@ def test_a_page_stores_counts_usage_and_the_next_page_together(world: World) -> 
     assert (first.phase, second.phase) == ("done", "ready")
     assert first.counts["activities"] == len(world.stored(5001)) == chain.counts["activities"]
     assert first.counts["added"] == len(world.races(5001))
-    assert first.quota == {"15m": 5, "1d": 5}
+    assert first.quota == {"15m": 4, "1d": 4}
     assert (row.current_batch_number, row.total_batches_expected) == (2, 11)
     logged = world.app.read("select message from strides_log where level = 'info' order by at")
     assert "Batch 1 complete. Enqueued batch 2" in [line.message for line in logged]
@@ -187,15 +187,15 @@ def test_a_day_that_is_full_waits_for_midnight(world: World) -> None:
 def test_a_refusal_that_others_caused_keeps_what_the_page_has_and_waits(world: World) -> None:
     world.strava.add_athlete(6001, 1_000)
     world.connect(6001)
-    # Another program of the same application has used the quarter up but for three calls.
-    world.others_use(6001, 97)
+    # Another program of the same application has used the quarter up but for two calls.
+    world.others_use(6001, 98)
 
     due = world.h.drain()
 
     assert due == NOON + QUARTER
-    assert [asked.status for asked in world.asked()] == [200, 200, 200, 429]
-    # Two answers with activities; the next page goes on below them.
-    assert len(world.stored(6001)) == 399
+    assert [asked.status for asked in world.asked()] == [200, 200, 429]
+    # One answer with activities; the next page goes on below them.
+    assert len(world.stored(6001)) == 200
     world.finish()
     assert world.stored(6001) == world.at_strava(6001)
     assert world.strava.log.over_limit() == []

@@ -202,6 +202,8 @@ class Telegram(Twin):
             "text": text,
         }
         facts = {"chat": chat.id, "message": self._last_message, "text": text}
+        if sent.get("disable_notification") in {True, "true"}:
+            facts["silent"] = True
         self.ledger.add("message", call.now, bot=bot.username, **facts)
         return message
 
