@@ -31,7 +31,7 @@ from duework.kernel.machine.clock_watch import ClockWatch, Reading, reading
 from duework.kernel.minutes import counters as minutes
 from duework.kernel.minutes.counters import Minutes
 from duework.kernel.minutes.series import Series
-from duework.kernel.paces import admission
+from duework.kernel.paces import admission, portions
 from duework.kernel.paces.admission import AddressedReport, Change
 from duework.kernel.paces.pace import Pace
 from duework.kernel.pruning import Pruning
@@ -301,7 +301,7 @@ class Engine:
 
     def take_paces(self, tx: Tx, wanted: list[tuple[str, Pace, int]]) -> Sequence[bool]:
         now = self.clock.now()
-        return [admission.take(tx, name, pace, units, now=now) for name, pace, units in wanted]
+        return [portions.take(tx, name, pace, units, now=now) for name, pace, units in wanted]
 
     def _ask_server(self) -> Reading | None:
         """The time of the database's server, if there is one: hosts disagree, it does not."""

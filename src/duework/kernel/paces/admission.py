@@ -426,19 +426,6 @@ def change(tx: Tx, name: str, kind: str | None, how: Change, *, now: int) -> Non
     tx.query(PACES.lanes_earlier, {"pace": name, "due": 0, "forever": FOREVER})
 
 
-def take(tx: Tx, name: str, pace: Pace, units: int, *, now: int) -> bool:
-    """Take so much of it outside of a claim: all of it, or nothing if that is not left."""
-    rows = locked(tx, {name: pace}, now)
-    row = rows[name]
-    pace.bring_up(row.state, now)
-    granted = pace.left(row.state, now) >= units
-    if granted:
-        pace.take(row.state, now, units)
-        row.changed = row.taken = True
-    save(tx, rows, now)
-    return granted
-
-
 def block(length: int, now: int) -> Change:
     """Nothing is admitted for a while; 0 ends that."""
     until = min(now + length, UNTIL_ASKED) if length else 0
