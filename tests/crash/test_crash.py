@@ -570,6 +570,7 @@ def empty(url: str) -> None:
     database.close()
 
 
+@pytest.mark.timeout(300)
 def test_a_migration_is_applied_whole_or_not_at_all(url: str, tmp_path: Path) -> None:
     tables = tmp_path / "tables"
     tables.mkdir()
