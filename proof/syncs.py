@@ -66,7 +66,7 @@ class Place:
         oldest, before = self.oldest(athlete), len(self.strava.log.of("activities"))
         # Every second time later than a page ends: one whose job dies three times has failed.
         self.turns += 1
-        late = self.turns % 2 * self.patience
+        late = self.turns % 2 * 3 * self.patience
         died = self.h.crash_worker(at=late + self.draw.randrange(1, self.patience))
         self.kills += died
         again = self.strava.log.of("activities")[before:]
