@@ -247,7 +247,7 @@ def _finds(seed: int, where: Any, name: str, wrong: Any) -> bool:
     found, right = Result(), getattr(where, name)
     setattr(where, name, wrong)
     try:
-        one_athlete(1_500, seed, found)
+        one_athlete(4_000, seed, found)
     finally:
         setattr(where, name, right)
     return bool(found.violations)
