@@ -49,6 +49,8 @@ class Bed:
 
     quick: bool = False
     huge: bool = False
+    # Whether other libraries are measured, too.
+    peers: bool = False
     _once: dict[str, Any] = field(default_factory=dict)
     _names: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     _stack: ExitStack = field(default_factory=ExitStack)

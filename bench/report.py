@@ -17,7 +17,7 @@ from bench.table import claims, peer_rows, rows
 HERE = Path(__file__).parent
 QUESTIONS = (
     *("raw_sqlite", "raw_postgres", "enqueue", "drain", "latency", "idle", "backlog", "head"),
-    *("crowd", "kill", "snapshot", "batch", "schedules", "pace", "objects"),
+    *("crowd", "kill", "snapshot", "batch", "schedules", "pace", "objects", "workflows"),
 )
 # What nobody can wait for less than this; a logarithm needs something.
 LEAST_MS = 0.01

@@ -31,7 +31,7 @@ from bench.scenarios import peers
 
 SCENARIOS = (
     *("raw_sqlite", "raw_postgres", "enqueue", "drain", "busy", "latency", "idle", "backlog"),
-    *("head", "crowd", "kill", "snapshot", "batch", "schedules", "pace", "objects"),
+    *("head", "crowd", "kill", "snapshot", "batch", "schedules", "pace", "objects", "workflows"),
 )
 LEAST = 3
 
@@ -41,7 +41,7 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else table.WIDTH)
     chosen = _chosen(options.scenarios, with_peers=options.peers)
     start = monotonic()
-    bed = Bed(quick=options.quick, huge=options.huge)
+    bed = Bed(quick=options.quick, huge=options.huge, peers=options.peers)
     try:
         about = machine(bed)
         rounds = Rounds(bed, console)

@@ -40,7 +40,7 @@ from proof.section import WIRE, Result, Scale, Section
 SECTIONS = (
     *("killpoints", "powerloss", "diskerrors", "flips", "storm", "shapestorm", "postgres"),
     *("partition", "simulation", "clocks", "versions", "crowd", "month", "mails"),
-    *("day", "syncs"),
+    *("day", "syncs", "scout"),
 )
 SEED = 1
 # The last result of each section at full scale, and pages that say less than everything.

@@ -6,10 +6,17 @@ import argparse
 import logging
 import sys
 
-from bench.articles import activities, mail, people, remind
+from bench.articles import activities, cluster, mail, people, remind, scout
 from bench.articles.figure import Figure, table
 
-FIGURES = {**people.FIGURES, **mail.FIGURES, **remind.FIGURES, **activities.FIGURES}
+FIGURES = {
+    **people.FIGURES,
+    **mail.FIGURES,
+    **remind.FIGURES,
+    **activities.FIGURES,
+    **scout.FIGURES,
+    **cluster.FIGURES,
+}
 
 
 def main() -> int:

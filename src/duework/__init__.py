@@ -45,7 +45,7 @@ from duework.kernel.run import Run
 from duework.kernel.surroundings.leaving import preparing
 from duework.kernel.surroundings.resources import AsyncResource, Resource
 from duework.kernel.transaction import Transaction
-from duework.outside import http, webhooks
+from duework.outside import http, otel, webhooks
 from duework.outside.oauth import OAuth, OAuthGrant
 from duework.part import Part
 from duework.shapes.batches.handle import Batch, Progress
@@ -175,6 +175,7 @@ __all__ = [
     "Workflow",
     "facts",
     "http",
+    "otel",
     "preparing",
     "webhooks",
 ]

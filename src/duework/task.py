@@ -190,6 +190,11 @@ class Using(Generic[P, R]):
     def _new_jobs(self, calls: Iterable[tuple[Any, ...]], now: int) -> list[NewJob]:
         return self._new(now, self._task.definition.arguments.encode_many(map(_a_tuple, calls)))
 
+    @property
+    def task_name(self) -> str:
+        """The name of the task behind it."""
+        return self._task.name
+
     def as_job(self, args: Sequence[Any], kwargs: Mapping[str, Any], now: int) -> NewJob:
         """The job of one call, to be written in a transaction."""
         payload = self._task.definition.arguments.encode(args, kwargs)
@@ -250,7 +255,7 @@ class Using(Generic[P, R]):
         once: Duration | Literal["forever"] | None = None,
     ) -> NewBatch:
         """A batch with one job for each item, to be written in a transaction."""
-        self._refuse("a batch", "key", "once", "replace", "when_running", "tags", "headers")
+        self._refuse("a batch", "key", "once", "replace", "when_running", "latest")
         if not isinstance(name, str) or (name and not _storable(name)):
             raise UsageError(f"a batch's name is a text of up to {_TEXT_LIMIT} characters")
         if key is not None and not _storable(key):
@@ -291,6 +296,8 @@ class Using(Generic[P, R]):
             after=options.after.id if isinstance(options.after, Job) else options.after,
             key=key,
             once=FOREVER if once == "forever" else None if once is None else milliseconds(once),
+            tags=given_tags(options.tags),
+            headers=headers_text(options.headers),
         )
 
     def as_follow(self) -> Follow:
@@ -298,7 +305,7 @@ class Using(Generic[P, R]):
         options = self._options
         what = "a batch's follow-up"
         self._refuse(what, "at", "key", "once", "replace", "when_running", "serial", "after")
-        self._refuse(what, "tags", "headers")
+        self._refuse(what, "tags", "headers", "latest")
         codec = self._task.definition.arguments
         try:
             codec.encode((1,) if codec.first else (), {})

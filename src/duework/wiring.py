@@ -209,7 +209,7 @@ class Wiring:
         # After a fork they are the parent's.
         if engine is not None and engine.writer.ours:
             engine.feed.close()
-            if engine.series.waiting:
+            if engine.series.pending:
                 # What was only counted is no reason to fail, or to wait for long.
                 with contextlib.suppress(Error):
                     engine.writer.call(engine.write_series, [None], patience=1)

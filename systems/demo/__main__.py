@@ -76,7 +76,7 @@ def _play(stage: Stage, console: Console, begins: int, *, check: bool) -> int:
         if speed == USUAL
         else f"the clock runs {speed:g} times as fast"
     )
-    console.print(f"[bold]Duework[/] · five systems on local stand-ins · {where} · {fast}")
+    console.print(f"[bold]Duework[/] · five systems on local stand-ins\n{where} · {fast}")
     stage.start_twins()
     os.environ.update(stage.environment)
     # Only now: the systems read where their twins are when they are imported.
@@ -90,7 +90,9 @@ def _play(stage: Stage, console: Console, begins: int, *, check: bool) -> int:
             keep(app, "start", begins)
         stage.start_work()
         director = Director(app, stage, console)
-        console.print(f"Open {stage.link}   (Ctrl-C stops and prints the score)\n", highlight=False)
+        # On a line of its own: nothing but the link is opened, or copied.
+        console.print("Open this link; Ctrl-C stops and prints the score.", highlight=False)
+        console.print(f"{stage.link}\n", highlight=False, soft_wrap=True)
         try:
             _perform(director, steps(), stage.folder, check=check)
         except KeyboardInterrupt:

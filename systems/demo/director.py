@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,8 @@ QUIET = 90.0
 SLOWEST_RECOVERY = 30.0
 AT_LEAST, AT_LEAST_EACH = 500, 20
 LOST_REPLIES = 8
+# A terminal of the usual width; a note stands behind its time and its system.
+COLUMNS, INDENT = 80, 18
 GLYPHS = {"failed": "red", "late": "yellow", "unsure": "magenta", "done": "green"}
 
 
@@ -94,10 +97,13 @@ class Director:
             at = time.monotonic() - self._began
             colour = GLYPHS.get(each.kind, "default")
             name = each.system.upper() if each.system == "chaos" else each.system
+            first, *rest = folded(each.text)
             self.console.print(
-                f"{int(at) // 60}:{int(at) % 60:02}  [{colour}]{name:<10}[/] {each.text}",
+                f"{int(at) // 60}:{int(at) % 60:02}  [{colour}]{name:<11}[/] {first}",
                 highlight=False,
             )
+            for line in rest:
+                self.console.print(f"{'':{INDENT}}{line}", highlight=False)
 
     def _bar(self) -> None:
         """On a terminal the score stands in the title; elsewhere it is printed when it has changed."""
@@ -107,6 +113,11 @@ class Director:
         if text != self._said and not self.console.is_terminal:
             self._said = text
             self.console.print(f"      score      {text}", highlight=False)
+
+
+def folded(text: str) -> list[str]:
+    """A note in lines that fit beside its time and its system."""
+    return textwrap.wrap(text, COLUMNS - INDENT, break_on_hyphens=False) or [""]
 
 
 def verdicts(app: App, told: Score) -> list[str]:
@@ -149,10 +160,12 @@ def table(told: Score, app: App, say: Callable[[str], None]) -> None:
         counts = f"{line.promised:>9,}{line.delivered:>11,}{line.lost:>6}{line.twice:>7}"
         say(f"  {line.system:<11}{counts}{line.unsure:>8}{line.failed:>8}")
         for example in line.examples[:3]:
-            say(f"      {example}")
+            for part in textwrap.wrap(example, COLUMNS - 6):
+                say(f"      {part}")
     recovery = kept(app, "recovery")
     slowest = "" if recovery is None else f" · slowest recovery {recovery} s"
-    say(f"  messages to people ({', '.join(SENDERS)}): {told}{slowest}")
+    say(f"  messages to people ({', '.join(SENDERS)}):")
+    say(f"  {told}{slowest}")
 
 
 def _load(path: Path) -> dict[str, Any]:

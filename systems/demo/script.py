@@ -140,7 +140,9 @@ class Script:
             self.say("scout", "no opportunity yet", "late")
             return
         best = found[0]
-        text = f"opportunity “{best['name']}”: {best['score']:.0f}/100 by the rule-based analyst"
+        text = (
+            f"opportunity “{best['name']}”: {best['score']:.0f}/100, debated by {best['analyst']}"
+        )
         self.say("scout", f"{text}: {best['verdict']}", "done")
 
     # --- what goes wrong

@@ -147,6 +147,8 @@ def _addresses(twins: Mapping[str, str]) -> dict[str, str]:
         "STREAKS_TELEGRAM_URL": twins["telegram"],
         "STRIDES_STRAVA_URL": twins["strava"],
         "SCOUT_APPLE_URL": twins["apple"],
+        "SCOUT_LLM_URL": f"{twins['chat']}/v1",
+        "SCOUT_LLM_KEY": "sk-demo",
         "DEMO_TWINS": json.dumps(dict(twins)),
     }
 

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from systems.scout import cli, cluster, first, pages, routes
+from systems.scout import cli, cluster, first, pages, routes, upkeep
+from systems.scout.crawl import cycle
+from systems.scout.desk import acts, commands
+from systems.scout.economy import faces as costs
+from systems.scout.opportunity import faces as debates
 from systems.scout.part import part
 from systems.scout.reading import opportunities
 from systems.scout.seed import promises, seed
@@ -18,9 +22,14 @@ if TYPE_CHECKING:
     app: App
 
 __all__ = [
+    "acts",
     "app",
     "cli",
     "cluster",
+    "commands",
+    "costs",
+    "cycle",
+    "debates",
     "first",
     "opportunities",
     "pages",
@@ -28,6 +37,7 @@ __all__ = [
     "promises",
     "routes",
     "seed",
+    "upkeep",
 ]
 
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from duework import Fail, Throttled, http
+from systems.scout.economy import ledger
 from systems.scout.part import settings
 
 MOST_DESCRIPTION = 2000
 RESULTS = 25
+MOST = 200
 # Apple does not say when to come back.
 REST = "10s"
 TOO_OFTEN = {403, 429, 503}
@@ -34,7 +37,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     average_rating: float | None = None
     rating_count: int | None = None
     primary_genre: str | None = None
-    price: float = 0.0
+    price: float | None = None
     formatted_price: str | None = None
     artwork_url: str | None = None
     track_view_url: str | None = None
@@ -46,6 +49,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     languages: str | None = None
     developer_id: int | None = None
     developer_website: str | None = None
+    screenshots: int | None = None
 
 
 @functools.lru_cache(maxsize=8)
@@ -58,7 +62,7 @@ async def chart(collection: str, category: int) -> list[Found]:
     """The apps of a chart, first place first."""
     asked = settings()
     where = f"/{asked.country}/rss/{collection}/limit={asked.chart}/genre={category}/json"
-    feed = (await _get(where, {})).get("feed") or {}
+    feed = (await get(where)).get("feed") or {}
     entries = feed.get("entry") or []
     if isinstance(entries, dict):
         entries = [entries]
@@ -77,16 +81,24 @@ async def lookup(ids: Iterable[int]) -> dict[int, Found]:
     return {each.track_id: each for each in await _results("/lookup", wanted)}
 
 
+async def portfolio(developers: Iterable[int]) -> list[Found]:
+    """The apps of these developers, up to 200 of each."""
+    wanted = {"id": ",".join(map(str, developers)), "entity": "software", "limit": MOST}
+    return await _results("/lookup", wanted)
+
+
 async def _results(path: str, wanted: dict[str, Any]) -> list[Found]:
-    found = await _get(path, {**wanted, "country": settings().country})
+    found = await get(path, {**wanted, "country": settings().country})
     return [
         described(each) for each in found.get("results", ()) if each.get("wrapperType") != "artist"
     ]
 
 
-async def _get(path: str, params: dict[str, Any]) -> dict[str, Any]:
+async def get(path: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
+    """What Apple answers: an object."""
+    await ledger.called("apple")
     try:
-        reply = await client(settings().apple_url).get(path, params=params)
+        reply = await client(settings().apple_url).get(path, params=params or {})
     except http.TooMany as refused:
         raise Throttled(REST) from refused
     if reply.status in TOO_OFTEN:
@@ -101,7 +113,7 @@ async def _get(path: str, params: dict[str, Any]) -> dict[str, Any]:
 
 def described(given: dict[str, Any]) -> Found:
     """An app of search or lookup; many fields may be missing."""
-    price = given.get("price") or 0.0
+    price = given.get("price")
     return Found(
         track_id=given["trackId"],
         track_name=given.get("trackName") or "Unknown",
@@ -124,6 +136,7 @@ def described(given: dict[str, Any]) -> Found:
         else None,
         developer_id=given.get("artistId"),
         developer_website=given.get("sellerUrl"),
+        screenshots=len(given["screenshotUrls"]) if "screenshotUrls" in given else None,
     )
 
 
@@ -140,7 +153,14 @@ def charted(entry: dict[str, Any]) -> Found:
         formatted_price=written(price),
         description=cut(_label(entry, "summary")),
         release_date=_label(entry, "im:releaseDate"),
+        developer_id=_id_in(_label(entry, "im:artist", "href")),
     )
+
+
+def _id_in(link: str | None) -> int | None:
+    """A chart names a developer's id in a link alone."""
+    found = re.search(r"/id(\d+)", link or "")
+    return int(found[1]) if found else None
 
 
 def _label(entry: dict[str, Any], name: str, attribute: str | None = None) -> str | None:
@@ -149,7 +169,9 @@ def _label(entry: dict[str, Any], name: str, attribute: str | None = None) -> st
     return None if found is None else str(found)
 
 
-def written(price: float) -> str:
+def written(price: float | None) -> str | None:
+    if price is None:
+        return None
     return f"${price:.2f}" if price else "Free"
 
 

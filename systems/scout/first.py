@@ -13,11 +13,11 @@ from typing import Any
 from duework import Chain, End, Next, Page
 from systems.scout import client
 from systems.scout.cluster import cluster
-from systems.scout.crawl import categories, cycle, gaps, keywords
+from systems.scout.crawl import categories, charts, gaps, keywords, search
 from systems.scout.crawl.tiers import order
 from systems.scout.enrich import feed
 from systems.scout.evaluate import score_waiting
-from systems.scout.part import APPLE, CALL, part, settings
+from systems.scout.part import APPLE, CALL, ORDER, part, settings
 
 SEARCHES, LOOKUPS = 16, 8
 THEMES, PAIR = 4, 2
@@ -32,7 +32,7 @@ def start() -> Chain:
         return chain
 
 
-@part.chain(key="first", pace=APPLE, priority=9, **CALL)
+@part.chain(key="first", pace=APPLE, priority=ORDER["first"], **CALL)
 async def pipeline(page: Page) -> Next | End:
     """One call; the cursor says what comes next."""
     run, left = page.run, page.cursor
@@ -41,7 +41,7 @@ async def pipeline(page: Page) -> Next | End:
     if left["words"]:
         word, more = left["words"][0], left["words"][1:]
         found = await client.search(word)
-        cycle.searched(run, word, found, run.now)
+        search.searched(run, word, found, run.now)
         seen = dict.fromkeys([*left["seen"], *(each.track_id for each in found)])
         return Next(cursor={**left, "words": more, "seen": list(seen)})
     size = settings().lookup
@@ -57,7 +57,7 @@ async def _chart(run: Any) -> Next:
     due = gaps.next_category(run.read, run.now, order(0))
     collection, category = (due.collection, due.id) if due else FALLBACK
     found = await client.chart(collection, category)
-    cycle.charted(run, collection, category, found, run.now)
+    charts.charted(run, collection, category, found, run.now)
     terms = common(each.track_name for each in found)
     return Next(cursor={"words": terms, "seen": [], "lookups": LOOKUPS})
 

@@ -1,16 +1,24 @@
-"""What people and programs see of scout: stages, the controller, opportunities, one app."""
+"""What people and programs see of scout: stages, the controller, opportunities."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from duework import App, NotFound, Schedule
+from systems.scout.desk import figures
 from systems.scout.evaluate import half_up
 from systems.scout.part import part
 
-# Numbers of rows are counted up to here; beyond it the page says "more than".
-MOST = 10_000
+# Each stage, and the figure that says what it has made.
+STAGES = {
+    "crawl": "apps",
+    "enrich": "enriched",
+    "evaluate": "evaluated",
+    "cluster": "clusters",
+    "opportunity": "opportunities",
+}
 HOUR = 3_600_000
 STATUS = (
     "running",
@@ -42,54 +50,33 @@ def paused() -> bool:
     return crawl is not None and crawl.paused
 
 
+def health() -> dict[str, str]:
+    """That it is up, and what time it has."""
+    at = datetime.fromtimestamp(app().now() / 1000, UTC)
+    return {"status": "ok", "service": "pipeline-api", "timestamp": at.isoformat()}
+
+
 def controller() -> dict[str, Any]:
     """The adaptive pace in the article's words."""
     details = app().get_pace("enrich").details
     return {name: details[name] for name in STATUS}
 
 
-def bounded(table: str, where: str = "1 = 1") -> int:
-    """How many rows, up to a bound: nobody waits for a million rows to be counted."""
-    sql = f"select count(*) as n from (select 1 as x from {table} where {where} limit {MOST}) t"  # noqa: S608 - our own words
-    return int(app().read(sql)[0].n)
-
-
-def counts() -> dict[str, int]:
-    """How much there is of everything."""
-    return {
-        "categories_scanned": bounded("scout_category", "scanned_at is not null"),
-        "categories": bounded("scout_category"),
-        "apps": bounded("scout_app"),
-        "unenriched": bounded("scout_app", "enriched_at is null"),
-        "enriched": bounded("scout_app", "enriched_at is not null"),
-        "evaluated": bounded("scout_app", "evaluated_at is not null"),
-        "keywords_pending": bounded("scout_keyword", "status = 'pending'"),
-        "keywords_searched": bounded("scout_keyword", "status = 'searched'"),
-        "clusters": bounded("scout_cluster"),
-        "opportunities": bounded("scout_opportunity"),
-    }
-
-
 def pipeline_test() -> dict[str, Any]:
     """Whether every stage has made something; an empty one is to be looked at first."""
-    had = counts()
-    stages = {
-        "crawl": had["apps"],
-        "enrich": had["enriched"],
-        "evaluate": had["evaluated"],
-        "cluster": had["clusters"],
-        "opportunity": had["opportunities"],
+    had = {
+        stage: figures.bounded(app().read, *figures.COUNTED[name]) for stage, name in STAGES.items()
     }
     answer: dict[str, Any] = {
-        name: {"count": count, "healthy": count > 0} for name, count in stages.items()
+        name: {"count": count, "healthy": count > 0} for name, count in had.items()
     }
-    return {**answer, "pipeline_healthy": all(stages.values())}
+    return {**answer, "pipeline_healthy": all(had.values())}
 
 
 def crawl_status() -> dict[str, Any]:
     """What the crawl has done and when it goes on."""
     crawl = schedule("scout.crawl")
-    had = counts()
+    had = figures.figures(app().now())
     names = ("categories", "categories_scanned", "apps", "keywords_pending", "keywords_searched")
     return {
         **{name: had[name] for name in names},
@@ -99,13 +86,29 @@ def crawl_status() -> dict[str, Any]:
     }
 
 
-def opportunities(most: int = 20, *, newest: bool = False) -> list[dict[str, Any]]:
-    """The best ones, or the newest, with what they rest on."""
-    order = "first_at desc, cluster" if newest else "score desc, cluster"
-    rows = app().read(
-        f"select * from scout_opportunity order by {order} limit :most",  # noqa: S608 - one of two
-        most=most,
+def scans() -> list[Any]:
+    """The charts of the store, those that fail and those that were scanned last before others."""
+    return app().read(
+        "select id, collection, name, tier, scanned_at, apps_found, scanning, failures, retry_at"
+        " from scout_category order by failures desc, scanned_at desc nulls last, sort_order,"
+        " collection limit 100"
     )
+
+
+RANKED = {
+    "score": "select * from scout_opportunity order by score desc, cluster limit :most",
+    "newest": "select * from scout_opportunity order by first_at desc, cluster limit :most",
+    "starred": "select o.* from scout_star s join scout_opportunity o on o.cluster = s.ref"
+    " where s.kind = 'opportunity' order by o.score desc, o.cluster limit :most",
+}
+
+
+def opportunities(
+    most: int = 20, *, newest: bool = False, starred: bool = False
+) -> list[dict[str, Any]]:
+    """The best ones, the newest, or those with a star, with what they rest on."""
+    order = "starred" if starred else "newest" if newest else "score"
+    rows = app().read(RANKED[order], most=most)
     return [_whole(row) for row in rows]
 
 
@@ -130,35 +133,9 @@ def names_of(ids: list[int]) -> dict[int, str]:
     return found
 
 
-def one_app(track_id: int) -> dict[str, Any]:
-    """An app with its scores, its places and the keywords that find it."""
-    rows = app().read("select * from scout_app where track_id = :id", id=track_id)
-    if not rows:
-        raise NotFound(f"there is no app {track_id}")
-    ledger = app().read(
-        "select agent, score, inputs, at from scout_ledger where track_id = :id order by agent",
-        id=track_id,
-    )
-    return {
-        "app": rows[0],
-        "ledger": [(row.agent, row.score, json.loads(row.inputs), row.at) for row in ledger],
-        "charts": app().read(
-            "select c.rank, c.collection, g.name, c.snapshot_at from scout_chart c"
-            " join scout_category g on g.id = c.category and g.collection = c.collection"
-            " where c.track_id = :id order by c.rank limit 20",
-            id=track_id,
-        ),
-        "rankings": app().read(
-            "select keyword, rank from scout_ranking where track_id = :id"
-            " order by rank, keyword limit 20",
-            id=track_id,
-        ),
-    }
-
-
 def stages(now: int) -> list[dict[str, Any]]:
     """The five stages: what they have done, how fast they are, and what they wait for."""
-    had, pace = counts(), controller()
+    had, pace = figures.figures(now), controller()
     crawl, cluster = schedule("scout.crawl"), schedule("scout.cluster")
     apple = app().get_pace("apple")
     resting = pace["in_cooldown"]

@@ -222,7 +222,7 @@ class Smtp(Twin):
         asked.fault = fault.do
         answer = take() if fault.effect else ""
         match fault.do:
-            case "drop_before" | "drop_after":
+            case "drop_before" | "drop_after" | "cut":
                 await _gone(server)
             case "never":
                 await asyncio.Event().wait()

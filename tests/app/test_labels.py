@@ -135,6 +135,29 @@ def test_what_cannot_be_carried_is_refused(harness: Harness) -> None:
         page.using(headers={"a": "x" * 4000})
     with pytest.raises(UsageError, match="replace=True"):
         page.using(key="k", latest="1m")
-    with pytest.raises(UsageError, match="a batch cannot have tags"):
-        harness.app.batch(page.using(tags=("x",)), [()])
+    with pytest.raises(UsageError, match="a batch's follow-up cannot have tags"):
+        harness.app.batch(page, [()], then=page.using(tags=("x",)))
     assert harness.app.jobs() == []
+
+
+def test_members_of_a_batch_carry_what_it_was_made_with_also_those_that_come_later(
+    harness: Harness,
+) -> None:
+    seen: list[dict[str, str]] = []
+
+    @harness.app.task
+    async def page(run: Run, number: int) -> None:
+        seen.append(dict(run.headers))
+
+    labelled = page.using(tags=("tenant:7", "crawl"), headers={"traceparent": "00-1"})
+    batch = harness.app.batch(labelled, [1, 2], member_key="{number}")
+    batch.add([2, 3])
+    plain = harness.app.batch(labelled, [4])
+
+    found = harness.app.tagged("tenant:7")
+    assert {each.id for each in found} == {each.id for each in (*batch.jobs(), *plain.jobs())}
+    assert len(found) == 4
+    assert found[0].tags == ["crawl", "tenant:7"]
+    harness.drain()
+    assert seen == [{"traceparent": "00-1"}] * 4
+    assert [each for each in harness.app.admin.verify() if each.violations] == []

@@ -12,7 +12,8 @@ from typing import Any
 
 from duework import App, OAuth, OAuthGrant, Part, Secret
 from tests.web.club import with_club
-from tests.web.shapes import Shapes
+from tests.web.records import Records
+from tests.web.shapes import Letter, Shapes
 
 # Where nobody is asked by these tests.
 ACCOUNTS = {"authorize_url": "https://accounts.test/", "token_url": "https://accounts.test/token"}
@@ -20,6 +21,7 @@ ACCOUNTS["client_id"] = "duework"
 app = App()
 with_club(app)
 shapes = Shapes(app)
+records = Records(app)
 crew = Part("crew")
 
 
@@ -59,16 +61,43 @@ def seed() -> dict[str, Any]:
     after = greet.using(after=waiting).enqueue("eve")
     fails.using(key="user:9").enqueue("behind the pause")
     app.pause("mail")
-    found = shapes.seed()
+    # Older than the one that `shapes.seed` finds, and sent with it.
+    arrived = shapes.mail.using(key="order-lost-too").enqueue(Letter("lost", "hello")).id
+    found = {"arrived": arrived, **shapes.seed(), **records.seed(), **more()}
     return {**found, "failed": failed[0], "done": done, "waiting": waiting.id, "after": after.id}
+
+
+def more() -> dict[str, Any]:
+    """What actions are pressed on that can be pressed once only."""
+    resent, given_up = (shapes.notify.enqueue("lost").id for _ in range(2))
+    asyncio.run(app.worker().run_until_idle())
+    queued = shapes.mail.using(key="order-queued").enqueue(Letter("eve@example.org", "hello")).id
+    [bad] = [each.id for each in app.chains() if each.key == "athlete:13"]
+    ids = {"resent": resent, "given_up": given_up, "queued": queued}
+    return {**ids, "bad_chain": bad}
 
 
 def enqueue(key: str) -> dict[str, int]:
     return {"id": greet.using(key=key, delay="1h").enqueue("ada").id}
 
 
+def shake(number: str) -> dict[str, int]:
+    """Something of every new shape changes."""
+    with records.llm.reserve("0.01", note=f"shaken {number}"):
+        pass
+    app.metrics.add("sold", 1, shaken=number)
+    app.metrics.flush()
+    return {"event": app.publish("shipped", f"shaken {number}")}
+
+
+def cancel(job: str) -> dict[str, int]:
+    app.get_workflow(int(job)).cancel("no longer wanted")
+    return {}
+
+
 if __name__ == "__main__":
-    acts: dict[str, Any] = {"seed": seed, "enqueue": enqueue}
+    acts: dict[str, Any] = {"seed": seed, "enqueue": enqueue, "shake": shake}
+    acts["cancel"] = cancel
     act = acts[sys.argv[1]]
     sys.stdout.write(json.dumps(act(*sys.argv[2:])))
     app.close()

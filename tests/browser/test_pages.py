@@ -7,6 +7,7 @@ from playwright.sync_api import Browser
 
 from duework.web.table import found_pages
 from tests.browser.sites import Site, Visitor, check_renderings, served, sideways, visiting
+from tests.web.records import PAGES as RECORD_PAGES
 from tests.web.test_shape_pages import PAGES as SHAPE_PAGES
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
@@ -25,6 +26,7 @@ PAGES = [
     "/club/",
     "/club/users/7",
     *SHAPE_PAGES,
+    *RECORD_PAGES,
 ]
 
 

@@ -28,7 +28,7 @@ def app(site: Site) -> Iterator[App]:
 
 
 def press(page: Page, name: str) -> None:
-    page.get_by_role("button", name=name, exact=True).click()
+    page.get_by_role("button", name=name, exact=True).first.click()
 
 
 def enqueued(site: Site, key: str) -> int:
@@ -122,44 +122,6 @@ def test_an_action_of_a_part_works(page: Page, site: Site) -> None:
 
     expect(page.locator("#toasts")).to_contain_text("User 7 is paused")
     expect(page.locator("#history")).to_contain_text("by the page")
-
-
-# What is pressed on which page, what it says, and whether it asks first.
-ACTIONS = [
-    ("/schedules/one?key=hourly", "Pause", "It is paused", False),
-    ("/schedules/one?key=hourly", "Resume", "It goes on with its next time", False),
-    ("/schedules/one?key=hourly", "Fire now", "Fired: job", False),
-    ("/schedules/one?key=often", "Put off", "The next fire is put off by 10m", False),
-    ("/batches/{batch}", "Retry 13 failed", "13 opened again", False),
-    ("/batches/{open_batch}", "Cancel the rest…", "40 cancelled", True),
-    ("/chains/{chain}", "Cancel after this page…", "It is cancelled", True),
-    ("/chains/{chain}", "Resume", "It goes on after its last completed page", False),
-    ("/deliveries/{delivery}", "It arrived", "It is written down as sent", False),
-    ("/outboxes/messages/{message}", "Give up…", "It is given up", True),
-    ("/outboxes/messages/{message}", "Retry", "It is queued again", False),
-    ("/paces/one?name=strava", "Block…", "It is blocked for 15m", True),
-    ("/paces/one?name=strava", "Unblock", "It admits jobs again", False),
-    ("/paces/one?name=strava", "Forget…", "It has forgotten everything", True),
-    ("/paces/one?name=enrich:adaptive", "Stop…", "It is stopped", True),
-    ("/paces/one?name=enrich:adaptive", "Start", "It goes on", False),
-    ("/objects/one?kind=Basket&key=acme", "Ring alarm now", "Its alarm rings", False),
-    ("/queues/one?queue=crawl", "Pause", "Queue crawl is paused", False),
-    ("/queues/one?queue=crawl", "Resume", "Queue crawl is resumed", False),
-]
-
-
-def test_every_action_of_a_shape_works_by_form_and_comes_back(
-    page: Page, jobs: dict[str, int]
-) -> None:
-    for path, button, words, asks in ACTIONS:
-        where = path.format(**jobs)
-        page.goto(where)
-        press(page, button)
-        if asks:
-            page.get_by_label("Why").fill("a test")
-            page.locator("button.danger").click()
-        expect(page.locator("#toasts")).to_contain_text(words)
-        assert page.url.endswith(where), (path, page.url)
 
 
 def test_a_schedule_is_edited_after_a_preview(page: Page, app: App, jobs: dict[str, int]) -> None:

@@ -126,9 +126,7 @@ def test_the_oldest_job_that_is_late_is_named_with_its_reason(harness: Harness, 
     [need] = look()
 
     assert (need.kind, need.count, need.oldest) == ("late", 1, job.due)
-    assert need.sentence == (
-        f"Job {job.id} of greet has been ready for 40 s. Ready for 40 s; 0 ahead in its lane"
-    )
+    assert need.sentence == (f"Job {job.id} of greet has been ready for 40 s; 0 ahead in its lane")
     assert need.command == f"duework jobs why {job.id}"
 
 

@@ -29,6 +29,7 @@ class Order(DurableObject):
         self.submit(mail.using(key=what), what)
         self.start(sync, what)
         self.schedule(remind, every="5s", count=1, args=(what,), key=what)
+        self.publish("ordered", what)
 
     def lines(self) -> list[str]:
         return [row.what for row in self.sql("select what from line order by rowid")]
@@ -49,7 +50,7 @@ def test_an_object_and_what_it_starts_agree_whenever_the_process_is_lost(h: Harn
 
     def begin() -> list[str]:
         with h.app.transaction() as tx:
-            for table in ("outbox", "page", "chain", "schedule"):
+            for table in ("outbox", "page", "chain", "schedule", "event"):
                 tx.write(f"delete from duework_{table}")
         h.app.wiring.find(Objects).forget()
         return []
@@ -64,6 +65,7 @@ def test_an_object_and_what_it_starts_agree_whenever_the_process_is_lost(h: Harn
         lines = h.app.object(Order, "x").lines().result()
         assert lines[: len(answered)] == answered
         assert sorted(each.key or "" for each in mail.messages("queued")) == lines
+        assert sorted(each.payload for each in h.app.events.search()) == lines
         settle_down(h)
         expected = [f"{word} {what}" for what in lines for word in ("synced", "remind")]
         assert sorted(effects(h)) == sorted(expected)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from duework import App, BudgetSpent, NotFound, Run, UsageError
 from duework.shapes.budgets.periods import millionths, period, shown
 from duework.testing import Harness
+from tests.support.harness import HarnessOn
 
 
 def sound(h: Harness) -> None:
@@ -217,3 +219,130 @@ def test_what_is_mistaken_is_said(harness: Harness) -> None:
         app.budget("llm", limit=2)
     with pytest.raises(NotFound):
         app.get_budget("none")
+
+
+def test_another_period_counts_what_the_ledger_says_of_it(harness: Harness, emptied: str) -> None:
+    daily = harness.app.budget("llm", limit=5, per="day")
+    spend(daily, 2)
+    harness.advance("1d")
+    spend(daily, 3)
+    later = App("sqlite:///never-opened.db")
+    monthly = later.budget("llm", limit=10, per="month")
+
+    with HarnessOn(later, emptied, now=harness.now) as h:
+        later.wiring.engine.ids.draw_many(1000)  # those of the first version are there
+        assert (monthly.status().spent, monthly.status().per) == (5, "month")
+        h.advance("3d")
+        spend(monthly, 4)
+        assert monthly.status().spent == 9
+        assert monthly.status().turns_at > h.now
+        calls: list[int] = []
+
+        @later.task
+        async def think(run: Run) -> None:
+            calls.append(1)
+            async with monthly.reserve(2):
+                pass
+
+        think.enqueue()
+        h.advance("1h")
+        assert len(calls) == 1
+        assert [each for each in later.admin.verify() if each.violations] == []
+
+
+def test_what_is_given_back_lets_one_go_on_who_waits_for_it(harness: Harness) -> None:
+    llm = harness.app.budget("llm", limit=5, per="month")
+    spent: list[int] = []
+
+    @harness.app.task
+    async def think(run: Run) -> None:
+        async with llm.reserve(1) as spend:
+            spend.settle("0.1")
+        spent.append(1)
+
+    with llm.reserve(5) as first:
+        think.enqueue()
+        think.enqueue()
+        harness.advance("1h")
+        assert spent == []
+        first.settle(1)
+    harness.drain()
+
+    assert len(spent) == 2
+
+
+def test_a_limit_that_the_code_raises_lets_those_go_on_who_wait(
+    harness: Harness, emptied: str
+) -> None:
+    llm = harness.app.budget("llm", limit=1, per="month")
+
+    @harness.app.task(name="think")
+    async def think(run: Run) -> None:
+        async with llm.reserve(2):
+            pass
+
+    job = think.enqueue()
+    harness.drain()
+    later = App("sqlite:///never-opened.db")
+    raised = later.budget("llm", limit=3, per="month")
+
+    @later.task(name="think")
+    async def think_again(run: Run) -> None:
+        async with raised.reserve(2):
+            pass
+
+    with HarnessOn(later, emptied, now=harness.now) as h:
+        h.drain()
+        assert later.job(job.id).state == "done"
+
+
+def test_those_who_waited_for_a_turn_leave_nothing_behind(harness: Harness) -> None:
+    llm = harness.app.budget("llm", limit=1, per="day")
+
+    @harness.app.task
+    async def think(run: Run) -> None:
+        async with llm.reserve(1):
+            pass
+
+    for _ in range(3):
+        think.enqueue()
+    harness.advance("5d")
+    llm.prune()
+
+    assert harness.app.read("select job from duework_budget_waiter") == []
+
+
+def test_a_budget_that_rests_for_years_is_still_its_ledger(harness: Harness) -> None:
+    llm = harness.app.budget("llm", limit=1, per="month")
+    spend(llm, 1)
+    harness.advance("1h")
+    harness.clock.move_to(harness.now + 500 * 86_400_000)
+    llm.prune()
+
+    assert [each for each in harness.app.admin.verify() if each.violations] == []
+
+
+@pytest.mark.parametrize("amount", [10**13, "1e40", 2.0**70], ids=["large", "text", "float"])
+def test_amounts_that_no_database_can_add_up_are_refused(harness: Harness, amount: Any) -> None:
+    llm = harness.app.budget("llm", limit=1)
+
+    with pytest.raises(UsageError, match="an amount"):
+        llm.reserve(amount)
+    with pytest.raises(UsageError, match="an amount"):
+        llm.raise_to(amount)
+    with pytest.raises(UsageError, match="an amount"):
+        harness.app.budget("other", limit=amount)
+
+
+def test_a_note_may_hold_whatever_a_program_puts_there(harness: Harness) -> None:
+    llm = harness.app.budget("llm", limit=1)
+
+    with llm.reserve(1, note="a\x00b\ud800"):
+        pass
+
+    assert llm.status().ledger()[0].note.startswith("a")
+
+
+def spend(budget: Any, amount: int) -> None:
+    with budget.reserve(amount) as reserved:
+        reserved.settle(amount)

@@ -7,6 +7,7 @@ import gc
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -28,26 +29,21 @@ from duework import (
     UsageError,
     WaitTimeout,
 )
-from duework.health.verify import verify
 from duework.kernel.job import Ending
 from duework.kernel.pruning import PRUNE_TASK
 from duework.kernel.settle import lock_jobs
 from duework.shapes.chains.handle import Expected
 from duework.testing import Harness
-from tests.support.checks import EVERY
+from tests.support.checks import sound_at_the_end
 
 TABLE = "create table activity (id bigint primary key, page bigint, athlete bigint)"
 WRITE = "insert into activity (id, page, athlete) values (:id, :page, :athlete)"
 
 
 @pytest.fixture
-def h(harness: Harness) -> Any:
-    with harness.app.transaction() as tx:
-        tx.write(TABLE)
-    yield harness
-    with harness.app.wiring.engine.database.reading() as tx:
-        broken = [each for each in verify(tx, EVERY) if each.violations]
-    assert broken == []
+def h(harness: Harness) -> Iterator[Harness]:
+    with sound_at_the_end(harness, TABLE):
+        yield harness
 
 
 class Source:

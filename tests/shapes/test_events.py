@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -21,22 +22,17 @@ from duework import (
     Throttled,
     UsageError,
 )
-from duework.health.verify import verify
 from duework.testing import Harness
-from tests.support.checks import EVERY
+from tests.support.checks import sound_at_the_end
 
 TABLE = "create table got (who text, event bigint, size bigint)"
 WRITE = "insert into got (who, event, size) values (:who, :event, :size)"
 
 
 @pytest.fixture
-def h(harness: Harness) -> Any:
-    with harness.app.transaction() as tx:
-        tx.write(TABLE)
-    yield harness
-    with harness.app.wiring.engine.database.reading() as tx:
-        broken = [each for each in verify(tx, EVERY) if each.violations]
-    assert broken == []
+def h(harness: Harness) -> Iterator[Harness]:
+    with sound_at_the_end(harness, TABLE):
+        yield harness
 
 
 def listener(app: App | Part, who: str, event: str = "shipped", **options: Any) -> Subscription:

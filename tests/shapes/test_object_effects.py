@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 
-from duework import App, Conflict, DurableObject, End, NotFound, Outbox, Page, Run, Sent, UsageError
+from duework import (
+    App,
+    Conflict,
+    DurableObject,
+    End,
+    Event,
+    NotFound,
+    Outbox,
+    Page,
+    Run,
+    Sent,
+    UsageError,
+)
 from duework.testing import Harness
 
 Made = dict[str, Any]
@@ -156,3 +168,51 @@ def test_a_task_calls_an_object_and_its_calls_are_commits_of_their_own(
     # It was not undone by the failure, and the retry made it once more, under the same key.
     assert seen == [[f"visit:{job.id}"]] * 2
     assert looked.refresh().result == job.refresh().result == [f"visit:{job.id}"]
+
+
+class Door(DurableObject):
+    """Says what happens to it."""
+
+    def open(self) -> None:
+        self.sql("create table if not exists opened (who text)")
+
+    def enter(self, who: str, *, fail: bool = False) -> None:
+        self.sql("insert into opened values (:who)", who=who)
+        self.publish("entered", {"door": self.key, "who": who})
+        if fail:
+            raise ValueError("locked")
+
+    def close(self) -> None:
+        self.publish("closed", self.key)
+        self.delete()
+
+    def say(self, event: str) -> None:
+        self.publish(event)
+
+    async def wrong(self) -> None:
+        self.publish("entered")
+
+
+def test_an_object_publishes_with_its_commit_or_not_at_all(harness: Harness) -> None:
+    seen: list[Any] = []
+
+    @harness.app.on("entered")
+    async def greet(event: Event) -> None:
+        seen.append(event.payload)
+
+    door = harness.app.object(Door, "front")
+    with pytest.raises(ValueError, match="locked"):
+        door.enter("ada", fail=True).result()
+    with pytest.raises(UsageError, match="an event's name"):
+        harness.app.object(Door, "back").say("not a name").result()
+    with pytest.raises(UsageError, match="sync methods"):
+        door.wrong().result()
+    harness.drain()
+    assert (seen, harness.app.events.search()) == ([], [])
+
+    door.enter("grace").result()
+    door.close().result()
+    harness.drain()
+
+    assert seen == [{"door": "front", "who": "grace"}]
+    assert [each.name for each in harness.app.events.search()] == ["closed", "entered"]

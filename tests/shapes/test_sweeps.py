@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from duework import (
     Adaptive,
+    App,
     Fail,
     LeaseLost,
     NotFound,
@@ -20,11 +22,11 @@ from duework import (
     Tick,
     UsageError,
 )
-from duework.health.verify import verify
 from duework.shapes.sweeps.rounds import wrapped
 from duework.shapes.sweeps.verbs import EndedItem, SweepGroup, commit
 from duework.testing import Harness
-from tests.support.checks import EVERY
+from tests.support.checks import sound_at_the_end
+from tests.support.harness import HarnessOn
 
 TABLE = "create table track (id bigint primary key, rank bigint not null, done bigint)"
 INDEX = "create index track_todo on track (rank desc) where done is null"
@@ -33,14 +35,9 @@ DONE = "update track set done = coalesce(done, 0) + 1 where id = :id"
 
 
 @pytest.fixture
-def h(harness: Harness) -> Any:
-    with harness.app.transaction() as tx:
-        tx.write(TABLE)
-        tx.write(INDEX)
-    yield harness
-    with harness.app.wiring.engine.database.reading() as tx:
-        broken = [each for each in verify(tx, EVERY) if each.violations]
-    assert broken == []
+def h(harness: Harness) -> Iterator[Harness]:
+    with sound_at_the_end(harness, TABLE, INDEX):
+        yield harness
 
 
 def tracks(h: Harness, count: int) -> None:
@@ -337,3 +334,111 @@ def test_over_a_million_rows_the_users_index_is_used_and_nothing_is_sorted(h: Ha
     assert "track_todo" in plan
     assert "sort" not in plan.lower()
     assert "temp b-tree" not in plan.lower()
+
+
+def test_a_row_that_the_query_gives_twice_is_done_once(h: Harness) -> None:
+    tracks(h, 3)
+    twice = (
+        "select t.id from track t join track o on o.rank >= 0 where t.done is null order by t.id"
+    )
+    made = Enrich(h, twice, parallel=8)
+
+    h.advance("1s")
+
+    assert made.calls == [0, 1, 2]
+    assert {row.done for row in h.app.read("select done from track")} == {1}
+
+
+def test_a_query_may_end_in_a_comment(h: Harness) -> None:
+    tracks(h, 1)
+    made = Enrich(h, f"{TODO} -- the best first")
+
+    h.advance("1s")
+
+    assert made.calls == [0]
+
+
+def test_rows_that_stay_in_the_query_although_they_are_done_are_not_done_without_a_pause(
+    h: Harness,
+) -> None:
+    tracks(h, 2)
+    made = Enrich(h, "select id from track order by id", every="10s")
+
+    h.advance("35s")
+
+    assert made.calls == [0, 1] * 4
+
+
+def test_a_throttled_sweep_without_a_pace_leaves_the_other_rows_alone_for_as_long(
+    h: Harness,
+) -> None:
+    tracks(h, 3)
+    made = Enrich(h)
+    made.before = lambda run, row: Throttled("1m") if h.now < start + 30_000 else None
+    start = h.now
+
+    h.advance("59s")
+    assert made.calls == [0]
+    h.advance("2m")
+
+    assert left(h) == []
+    assert made.calls.count(0) == 2
+
+
+def test_a_sweeper_goes_to_the_queue_that_the_code_says_now(h: Harness, emptied: str) -> None:
+    made = Enrich(h, every="10s")
+    h.advance("25s")
+    assert [each.queue for each in h.app.jobs(task="enrich")] == ["default"]
+    later = App("sqlite:///never-opened.db")
+
+    with HarnessOn(later, emptied, now=h.now) as next_version:
+        again = Enrich(next_version, every="10s", queue="slow", priority=3)
+
+        assert [(each.queue, each.priority) for each in later.jobs(task="enrich")] == [("slow", 3)]
+        tracks(h, 1)
+        next_version.advance("1s")
+        assert again.calls == [0]
+    assert made.sweep.status().running
+
+
+def test_an_item_is_blamed_for_no_deploy_and_no_failed_commit(h: Harness) -> None:
+    tracks(h, 2)
+    made = Enrich(h, retries=0)
+    seen: list[int] = []
+
+    def stopped(run: Run, row: int) -> Any:
+        seen.append(row)
+        if len(seen) == 1:
+            h.app.wiring.engine.writer.call(_began_alone, [row])
+            raise asyncio.CancelledError
+        return None
+
+    made.before = stopped
+    h.advance("1m")
+
+    assert left(h) == []
+    assert made.sweep.status().failed == 0
+
+
+def _began_alone(tx: Any, rows: list[int]) -> list[None]:
+    tx.write("update duework_sweep set current = :current", current=f"={rows[0]}")
+    return [None for _ in rows]
+
+
+def test_a_round_that_failed_is_forgotten_after_one_that_went_well(h: Harness) -> None:
+    broken = [True]
+
+    def find(read: Any, n: int, random: Any) -> list[Any]:
+        if broken:
+            raise ValueError("no such view")
+        return []
+
+    made = Enrich(h, find, every="10s")
+    h.advance("5m")
+    assert "no such view" in str(made.sweep.status().error)
+    assert h.app.jobs(task="enrich")[0].failures > 3
+    broken.clear()
+    h.advance("2m")
+
+    assert made.sweep.status().error is None
+    assert h.app.jobs(task="enrich")[0].failures == 0

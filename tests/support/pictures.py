@@ -54,7 +54,7 @@ CUES = {
         "streaks": "/streaks/people/user-001",
         "strides": "/strides/athletes/5001",
     },
-    "by the rule-based analyst": {"scout": "/scout/"},
+    "debated by": {"scout": "/scout/"},
 }
 # Of a list, the first that it leads to is taken.
 OPENED = {"job": "#rows a.id", "batch": "#batches .lead a", "chain": "#chains .lead a"}

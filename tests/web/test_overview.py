@@ -71,6 +71,9 @@ def test_metrics_have_counters_of_all_time_and_gauges_of_this_moment(site: Site)
     kinds, found = metrics(site)
 
     assert sample(found, "started_total", **greet) == 3
+    theirs = {"system": "duework", "destination_name": "default", "destination_template": "greet"}
+    named = frozenset((f"messaging_{name}", value) for name, value in theirs.items())
+    assert found["messaging_client_consumed_messages_total", named] == 3
     assert sample(found, "ended_total", **greet, outcome="done") == 3
     assert sample(found, "ended_total", **fails, outcome="failed") == 1
     assert sample(found, "ended_total", **again, outcome="retried") == 1

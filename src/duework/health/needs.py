@@ -166,7 +166,10 @@ def _late(
     reason = why(tx, job, around)
     ready = _count(tx, late, around.now)
     waited = length(around.now - first.since)
-    text = f"Job {job} of {first.name.task} has been ready for {waited}. {reason.sentence}"
+    # Of one that waits for its turn, for how long has been said.
+    rest = reason.sentence.partition("; ")[2] if reason.kind == "in turn" else ""
+    because = f"; {rest}" if rest else f". {reason.sentence}"
+    text = f"Job {job} of {first.name.task} has been ready for {waited}{because}"
     command = f"duework jobs why {job}"
     if kind == "paused":
         command = f"duework queues resume '{reason.queue or first.name.queue}'"

@@ -31,9 +31,10 @@ from duework.kernel.machine.clock_watch import ClockWatch, Reading, reading
 from duework.kernel.minutes import counters as minutes
 from duework.kernel.minutes.counters import Minutes
 from duework.kernel.minutes.series import Series
-from duework.kernel.paces import admission, portions
-from duework.kernel.paces.admission import AddressedReport, Change
+from duework.kernel.paces import admission, wishes
+from duework.kernel.paces.admission import AddressedReport
 from duework.kernel.paces.pace import Pace
+from duework.kernel.paces.wishes import Change
 from duework.kernel.pruning import Pruning
 from duework.kernel.surroundings.resources import Resources
 from duework.kernel.tasks import Registry, Writes
@@ -184,7 +185,8 @@ class Engine:
     def _last_writes(self, tx: Tx) -> None:
         """Counters, with a transaction that is written anyway."""
         self.minutes.write(tx)
-        self.series.write(tx)
+        if self.series.pending:
+            self.series.write(tx)
 
     def _draw_elsewhere(self) -> None:
         self.ids.scatter()
@@ -295,13 +297,13 @@ class Engine:
 
     def change_pace(self, tx: Tx, wanted: list[tuple[str, str | None, Change]]) -> Sequence[None]:
         for name, kind, how in wanted:
-            admission.change(tx, name, kind, how, now=self.clock.now())
+            wishes.change(tx, name, kind, how, now=self.clock.now())
         self.ring_after(tx)
         return [None for _ in wanted]
 
     def take_paces(self, tx: Tx, wanted: list[tuple[str, Pace, int]]) -> Sequence[bool]:
         now = self.clock.now()
-        return [portions.take(tx, name, pace, units, now=now) for name, pace, units in wanted]
+        return [wishes.take(tx, name, pace, units, now=now) for name, pace, units in wanted]
 
     def _ask_server(self) -> Reading | None:
         """The time of the database's server, if there is one: hosts disagree, it does not."""

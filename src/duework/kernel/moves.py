@@ -36,6 +36,17 @@ def wake(tx: Tx, job: int, *, now: int) -> None:
     tx.query(MOVES.wake, {"id": job, "now": now})
 
 
+def hasten(tx: Tx, job: int, *, now: int) -> None:
+    """The same for one that waits for the time that it was given; what was put off since stays so."""
+    tx.query(MOVES.hasten, {"id": job, "now": now})
+
+
+def crashed_before(tx: Tx, job: int, fence: int) -> bool:
+    """Whether the attempt before this one ended with its process."""
+    last = tx.query(JOBS.last_attempts, {"job": job, "wanted": 1})
+    return bool(last) and last[0][0] == fence - 1 and str(last[0][1]).startswith("crashed")
+
+
 def never_expire(tx: Tx, job: int) -> None:
     """It has begun what cannot be too late any more."""
     tx.query(MOVES.never_expire, {"id": job})

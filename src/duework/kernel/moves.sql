@@ -17,6 +17,12 @@ update duework_job
 set due = :now
 where id = :id and state = 'open' and worker is null and due > :now
 
+-- name: hasten
+-- A snooze or a retry has moved `due` away from `at`.
+update duework_job
+set due = :now
+where id = :id and state = 'open' and worker is null and due > :now and due = at
+
 -- name: never_expire
 update duework_job set expires = null where id = :id
 

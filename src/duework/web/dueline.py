@@ -105,13 +105,12 @@ class _Drawing:
         lags = [each.lag_most / _SECOND for each in self.seen.past]
         limit = self.limit_ms / _SECOND
         top, high = charts.nice(max(*lags, limit * 1.2)), _LAG_BASE - _LAG_HIGH
-        yield text(_GUTTER - 0.7, high + 8, dur(top * _SECOND), "end")
         yield text(_GUTTER - 0.7, _LAG_BASE + 3, "0", "end")
         yield hline(_LAG_BASE - limit / top * _LAG_HIGH, "g", _GUTTER, self.now_x)
         drawn = charts.area(lags, _LAG_HIGH, top, "f-warn-bg", "l-warn")
         yield charts.paths(_GUTTER, high, self.now_x - _GUTTER, _LAG_HIGH, [drawn])
         yield hline(_LAG_BASE, "base", _GUTTER)
-        yield text(_GUTTER, high - 6, "longest start after due")
+        yield text(_GUTTER, high - 6, f"longest start after due, up to {dur(top * _SECOND)}")
 
     def fires(self) -> Iterator[str]:
         """When schedules fire next, on the lower band ahead."""

@@ -17,17 +17,17 @@ LONGEST = 300
 NEWEST = 2**62
 
 
-def text(visit: Visit, name: str) -> str:
+def text(visit: Visit, name: str, longest: int = LONGEST) -> str:
     """A filter of the address, or a field of the form; empty if there is none."""
     value = visit.sent(name) or visit.asked(name)
-    if len(value) > LONGEST or "\0" in value:
+    if len(value) > longest or "\0" in value:
         raise HTTPException(400, f"No {name} is that long.")
     return value
 
 
-def required(visit: Visit, name: str) -> str:
+def required(visit: Visit, name: str, longest: int = LONGEST) -> str:
     """The same for what has to be there."""
-    value = text(visit, name)
+    value = text(visit, name, longest)
     if not value:
         raise HTTPException(400, f"Say which {name}.")
     return value

@@ -83,6 +83,14 @@ def _gauges(status: Status, needs: int) -> Iterator[str]:
 def _counters(totals: list[TaskTotals]) -> Iterator[str]:
     started = [(f"started_total{_of(each)}", each.counted.started) for each in totals]
     yield from _family("started_total", "counter", "Attempts that workers started.", started)
+    # The same under the name that OpenTelemetry has for it.
+    yield "# HELP messaging_client_consumed_messages_total Attempts that workers started."
+    yield "# TYPE messaging_client_consumed_messages_total counter"
+    for each in totals:
+        labels = {"system": "duework", "destination_name": each.queue}
+        labels["destination_template"] = each.task
+        named = _labels(**{f"messaging_{name}": value for name, value in labels.items()})
+        yield f"messaging_client_consumed_messages_total{named} {each.counted.started}"
     ended = [
         (f"ended_total{_of(each, outcome=outcome)}", getattr(each.counted, outcome))
         for each in totals

@@ -15,9 +15,11 @@ from duework import verbs
 from duework.clock import FOREVER
 from duework.errors import NotFound
 from duework.handles import Job
+from duework.health.short import shortly
 from duework.health.why import Why
 from duework.health.words import moment
 from duework.kernel.engine import OWN_TASKS
+from duework.shapes.steps.handle import Workflow
 from duework.web.overview import sums
 from duework.web.rendering import first_line, sees_payloads, static_files
 from duework.web.timeline import timeline
@@ -41,6 +43,7 @@ LOOKS = {
     "pace": ("pace", ""),
     "full": ("pace", ""),
     "retry": ("retry", ""),
+    "running": ("running", ""),
     "lease over": ("late", "warn"),
     "parked": ("late", "warn"),
     "in turn": ("ready", ""),
@@ -63,32 +66,34 @@ class Reason:
 
     @property
     def glyph(self) -> str:
-        return LOOKS.get(self.kind, ("serial", ""))[0]
+        return looks(self.kind)[0]
 
     @property
     def tone(self) -> str:
-        return LOOKS.get(self.kind, ("serial", ""))[1]
+        return looks(self.kind)[1]
+
+
+def looks(kind: str) -> tuple[str, str]:
+    """The glyph and the tone of a reason."""
+    return LOOKS.get(kind, ("serial", ""))
 
 
 def jobs(visit: Visit) -> Response:
     """Jobs by phase, task, queue and key, newest first; all of that is in the address."""
     if visit.asked("q"):
         return _found(visit, visit.asked("q").strip())
-    wanted: dict[str, Any] = {name: visit.asked(name) for name in FILTERS}
-    phase = visit.asked("phase")
-    if phase not in {"", "expired", *PHASES}:
-        raise HTTPException(400, "There is no such phase.")
-    if any(len(value) > LONGEST or "\0" in value for value in wanted.values()):
-        raise HTTPException(400, "A filter that long matches nothing.")
-    before = visit.asked("before") or str(2**62)
-    if not re.fullmatch(r"[0-9]{1,19}", before):
-        raise HTTPException(400, "`before` is the id of a job.")
-    found = visit.app.search_jobs(phase=phase, **wanted, before=min(int(before), 2**62), limit=PAGE)
+    phase, wanted, tag, place = _asked(visit)
+    found = (
+        _tagged(visit, tag, place)
+        if tag
+        else visit.app.search_jobs(phase=phase, **wanted, before=place, limit=PAGE)
+    )
     shown, status = found.jobs, visit.app.status()
     counts = {**sums(status), "failed": status.failed}
 
     def url(**more: str) -> str:
-        query = urlencode({k: v for k, v in {"phase": phase, **wanted, **more}.items() if v})
+        asked = {"phase": phase, **wanted, "tag": "" if "phase" in more else tag, **more}
+        query = urlencode({k: v for k, v in asked.items() if v})
         return f"{visit.base}/jobs" + (f"?{query}" if query else "")
 
     newer, rows = 0, visit.rows
@@ -105,7 +110,7 @@ def jobs(visit: Visit) -> Response:
         jobs=shown,
         phase=phase,
         key=wanted["key"],
-        chosen=[(name, value) for name, value in wanted.items() if value],
+        chosen=[(name, value) for name, value in {**wanted, "tag": tag}.items() if value],
         tabs=[
             ("All", "", None),
             *((name.capitalize(), name, counts.get(name)) for name in PHASES),
@@ -117,7 +122,35 @@ def jobs(visit: Visit) -> Response:
         looked=verbs.LOOK if found.before is not None and len(found.jobs) < PAGE else 0,
         paged=bool(visit.asked("before")),
         says=lambda each: says(each, payloads=sees),
+        waits=shortly(status),
+        looks=looks,
+        far=FAR,
     )
+
+
+def _asked(visit: Visit) -> tuple[str, dict[str, Any], str, int]:
+    """The phase, the filters, the tag and the place to go on from that an address names."""
+    wanted: dict[str, Any] = {name: visit.asked(name) for name in FILTERS}
+    phase = visit.asked("phase")
+    if phase not in {"", "expired", *PHASES}:
+        raise HTTPException(400, "There is no such phase.")
+    tag = visit.asked("tag")
+    if any(len(value) > LONGEST or "\0" in value for value in (*wanted.values(), tag)):
+        raise HTTPException(400, "A filter that long matches nothing.")
+    before = visit.asked("before") or str(2**62)
+    if not re.fullmatch(r"[0-9]{1,19}", before):
+        raise HTTPException(400, "`before` is the id of a job.")
+    if tag:
+        # By its own index alone: what else could be asked for is not looked for.
+        phase, wanted = "", dict.fromkeys(FILTERS, "")
+    return phase, wanted, tag, min(int(before), 2**62)
+
+
+def _tagged(visit: Visit, tag: str, before: int) -> verbs.FoundJobs:
+    """Jobs that carry a tag, as a search gives them."""
+    shown = visit.app.tagged(tag, before=before, limit=PAGE + 1)
+    more = shown[PAGE - 1].id if len(shown) > PAGE else None
+    return verbs.FoundJobs(shown[:PAGE], more)
 
 
 def _is_newer(job: Job[Any], rows: Sequence[int]) -> bool:
@@ -171,6 +204,9 @@ def job(visit: Visit) -> Response:
         job=found,
         reasons=_reasons(visit, found),
         owner_url=_owner_url(found.owner or ""),
+        flow=_workflow(visit, identifier),
+        tags=found.tags,
+        headers=found.headers,
         attempts=attempts[::-1],
         line=drawn,
         kept_for_ever=found.due >= FAR,
@@ -182,12 +218,20 @@ def job(visit: Visit) -> Response:
     )
 
 
+def _workflow(visit: Visit, job: int) -> Workflow | None:
+    """What it has recorded, if it records steps."""
+    found = visit.app.workflows(before=job + 1, limit=1)
+    return found[0] if found and found[0].job == job else None
+
+
 # Where the pages of shapes are that own jobs: an owner is `kind:` and an id or a key.
 OWNERS = {
     "chain": "/chains/{}",
     "delivery": "/deliveries/{}",
+    "event": "/events/{}",
     "outbox": "/outboxes/messages/{}",
     "schedule": "/schedules/one?key={}",
+    "sweep": "/sweeps/one?name={}",
 }
 
 
@@ -197,8 +241,8 @@ def _owner_url(owner: str) -> str:
 
 
 def _reasons(visit: Visit, found: Job[Any]) -> list[Reason]:
-    """All that hold, the first first; none for a job that runs or has ended."""
-    if found.state != "open" or found.phase == "running":
+    """All that hold, the first first; none for a job that has ended."""
+    if found.state != "open":
         return []
     theirs = [name for name in visit.app.wiring.registry.names() if not name.startswith(OWN_TASKS)]
     why = visit.app.why(found.id)

@@ -41,6 +41,10 @@ class Resting:
     def handed(self, message: bytes) -> None:
         """Another process has sent something that is no ring."""
 
+    def claim_now(self) -> bool:
+        """A thread has heard of something due: claim what was left; False if nothing was."""
+        return False
+
     async def answered(self) -> Exception | None:
         """Wait for a claim that has begun; what went wrong here when its jobs were started."""
         return None
@@ -59,6 +63,10 @@ def rest_of(
     """How a worker rests: with hand-offs, if they are installed."""
     if find_spec(HANDOFF) is None:
         return Resting()
+    if not engine.near:
+        from duework.worker.handoff.called import CalledClaim
+
+        return CalledClaim(engine, rounds, leases, began)
     from duework.worker.handoff.handoff import Handoff
 
     return Handoff(engine, rounds, leases, began)

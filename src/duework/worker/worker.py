@@ -105,6 +105,11 @@ class Worker:
         if not self._resting.begun:
             self._soon(self._wake.set)
 
+    def _told(self) -> None:
+        """The server has said that there may be something to do; in the thread that listens to it."""
+        if not self._resting.claim_now():
+            self.ring()
+
     def stop(self, grace_ms: int | None = None) -> None:
         """Claim no more; finish, or hand back when the grace is over. Safe from any thread."""
         grace = self.settings.grace_ms if grace_ms is None else grace_ms
@@ -125,7 +130,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._attempts.enter(asyncio.current_task())
         self._attempts.started_jobs.open(self.id)
-        events = (self.ring, self._on_death, self._on_gone, self._resting.handed)
+        events = (self.ring, self._on_death, self._on_gone, self._resting.handed, self._told)
         self._wakeups = Wakeups(engine, self.id, *events)
         keeper = self._lease_keeper(self._loop)
         engine.local_bells.append(self.ring)
@@ -215,7 +220,7 @@ class Worker:
         """Sleep; an enqueue in this process may meanwhile claim for this worker, in one commit."""
         seconds = self._until_next()
         free = self._attempts.free()
-        if self.engine.near and free and self._stop_at is None and seconds > 0:
+        if free and self._stop_at is None and seconds > 0:
             self._resting.leave(self._want(free))
         try:
             await self._sleep(seconds)

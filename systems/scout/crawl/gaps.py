@@ -1,11 +1,16 @@
-"""What there is to do, by existence: each check ends at the first row that it finds in an index."""
+"""What there is to do, by existence: each check ends at the first row that it finds in an index.
+
+What was tried and failed, or is known and not yet stale, stands behind a time in its index: however much
+of it there is, no check walks through it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from systems.scout.crawl.tiers import DAY, STALE_DAYS, stale_before
+from systems.scout.enrich import purchases, scrape
 
 Read = Callable[..., list[Any]]
 
@@ -17,16 +22,57 @@ DUE = (
 )
 _FIRST = DUE + " order by sort_order, scanned_at nulls first, collection limit 1"
 PENDING = (
-    "select keyword from scout_keyword where status = 'pending' and retry_at <= :now"
+    "select keyword from scout_keyword where status = 'pending'"
     " order by priority desc, created_at, keyword limit :most"
 )
-UNRANKED = (
-    "select a.track_id, a.track_name from scout_app a"
-    " where a.enrichment_source = 'itunes' and a.enriched_at > :since and not exists"
-    " (select 1 from scout_ranking r where r.track_id = a.track_id)"
-    " order by a.enriched_at limit :most"
+# Searched for long ago, and failed some time ago: behind everything that is pending.
+AGAIN = (
+    "select keyword from scout_keyword where status = :status and due_at <= :now"
+    " order by due_at limit :most"
 )
-RECENT = 30 * DAY
+UNRANKED = (
+    "select track_id, track_name from scout_app where ranked_at is null"
+    " and enriched_at is not null and enrichment_source <> 'failed' and fill_at <= :now"
+    " order by fill_at limit :most"
+)
+UNENRICHED = (
+    "select 1 as x from scout_app where enriched_at is null and enriching is null"
+    " and retry_at <= :now limit 1"
+)
+DEVELOPERS = (
+    "select developer_id from scout_developer where expanding is null and due_at <= :now"
+    " order by due_at limit :most"
+)
+
+
+class Gaps(NamedTuple):
+    """What was found to do."""
+
+    category: bool
+    keyword: bool
+    ranking: bool
+    enrichment: bool
+    page: bool
+    purchases: bool
+    developer: bool
+
+    @property
+    def others_wait(self) -> bool:
+        """Whether calls have to be left for enrichment."""
+        return self.enrichment or self.page or self.purchases
+
+
+def assess(read: Read, now: int) -> Gaps:
+    """Every kind of gap, by one row of each."""
+    return Gaps(
+        category=category(read, now),
+        keyword=bool(keywords(read, now)),
+        ranking=bool(unranked(read, now)),
+        enrichment=unenriched(read, now),
+        page=scrape.gap(read, now),
+        purchases=bool(purchases.gap(read, now)),
+        developer=bool(developers(read, now)),
+    )
 
 
 def category(read: Read, now: int) -> bool:
@@ -47,21 +93,25 @@ def next_category(read: Read, now: int, tiers: tuple[tuple[str, ...], ...]) -> A
 
 
 def keywords(read: Read, now: int, most: int = 1) -> list[str]:
-    """Keywords that nobody has searched for, the most important first."""
-    return [row.keyword for row in read(PENDING, now=now, most=most)]
+    """Keywords to search for: new ones, the most important first, then those that are due again."""
+    found = [row.keyword for row in read(PENDING, most=most)]
+    for status in ("failing", "searched"):
+        if len(found) < most:
+            again = read(AGAIN, status=status, now=now, most=most - len(found))
+            found += [row.keyword for row in again]
+    return found
 
 
 def unranked(read: Read, now: int, most: int = 1) -> list[Any]:
-    """Enriched apps that no keyword has found yet."""
-    return read(UNRANKED, since=now - RECENT, most=most)
+    """Enriched apps that no keyword finds, and for which none was made lately."""
+    return read(UNRANKED, now=now, most=most)
 
 
 def unenriched(read: Read, now: int) -> bool:
     """Whether an app waits to be enriched and no job has it."""
-    return bool(
-        read(
-            "select 1 as x from scout_app where enriched_at is null and enriching is null"
-            " and retry_at <= :now limit 1",
-            now=now,
-        )
-    )
+    return bool(read(UNENRICHED, now=now))
+
+
+def developers(read: Read, now: int, most: int = 1) -> list[int]:
+    """Developers whose other apps nobody has asked for, or not for long."""
+    return [row.developer_id for row in read(DEVELOPERS, now=now, most=most)]

@@ -22,14 +22,31 @@ SHORTEST_WORD = 3
 MOST_WORDS = 5
 CROSSED = 3
 PAIR = 2
+# Longer ones find nothing.
+LONGEST = 100
+# Runs of letters, with the marks that vowels are in some scripts.
+LETTERS = r"(?:[^\W\d_]|[\u0300-\u036f\u0900-\u0903\u093a-\u094d\u0e31-\u0e4e])+"
 
 
 def words(text: str) -> list[str]:
     """The words that count, in lower case and without accents."""
-    plain = unicodedata.normalize("NFKD", text.casefold())
-    plain = "".join(each for each in plain if not unicodedata.combining(each))
-    found = re.findall(r"[^\W\d_]+", plain)
-    return [each for each in found if _counts(each) and each not in STOP]
+    return [each for each in _split(text) if _counts(each) and each not in STOP]
+
+
+def spelled(text: str) -> str:
+    """What somebody wrote as a search term: nothing is left out but signs and accents."""
+    return " ".join(_split(text))[:LONGEST]
+
+
+def _split(text: str) -> list[str]:
+    plain = unicodedata.normalize("NFKC", text.casefold())
+    return re.findall(LETTERS, "".join(map(_plain, plain)))
+
+
+def _plain(letter: str) -> str:
+    """Latin letters lose their accents; in other scripts a sign may make another letter."""
+    base = unicodedata.normalize("NFD", letter)[0]
+    return base if base.isascii() else letter
 
 
 def of_app(title: str, subtitle: str = "") -> list[str]:
@@ -43,7 +60,7 @@ def of_app(title: str, subtitle: str = "") -> list[str]:
     found += _pairs(first) + _pairs(second)
     found += [f"{a} {b}" for a in first[:CROSSED] for b in second[:CROSSED] if a != b]
     found += _singles([*first, *second])
-    return list(dict.fromkeys(found))
+    return _once(found)
 
 
 def of_titles(titles: Iterable[str]) -> list[str]:
@@ -54,7 +71,11 @@ def of_titles(titles: Iterable[str]) -> list[str]:
         found += _singles(mine) + _pairs(mine)
         if PAIR <= len(mine) < MOST_WORDS:
             found.append(" ".join(mine))
-    return list(dict.fromkeys(found))
+    return _once(found)
+
+
+def _once(found: list[str]) -> list[str]:
+    return list(dict.fromkeys(each for each in found if len(each) <= LONGEST))
 
 
 def _pairs(found: list[str]) -> list[str]:

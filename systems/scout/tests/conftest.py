@@ -80,5 +80,6 @@ def world(harness: Harness) -> Iterator[World]:
     with harness as h, twins(h.clock, "apple") as t:
         t.apple.count = 400
         # As if the environment had said so: the twin has another port each time.
-        with patch.object(part, "_settings", Settings(apple_url=t.apple.url)):
+        # Pages are read by the tests that are about them.
+        with patch.object(part, "_settings", Settings(apple_url=t.apple.url, pages=False)):
             yield World(h, scout, t.apple)

@@ -70,6 +70,8 @@ def test_there_are_31_categories_in_three_collections_and_money_is_in_the_high_t
         ("Café Müller", ["cafe", "muller"]),
         ("Погода сегодня", ["погода", "сегодня"]),
         ("天気 予報", ["天気", "予報"]),
+        # A sign above a letter is an accent in Latin alone.
+        ("Йога ガム 날씨", ["йога", "ガム", "날씨"]),
         ("", []),
         ("123 !!", []),
     ],

@@ -14,12 +14,8 @@ from systems.scout.tests.conftest import World
 @pytest.mark.rows("001-85", "001-86", "001-89", "001-T4")
 def test_what_is_missing_has_a_default_and_what_is_long_is_cut() -> None:
     bare = client.described({"trackId": 7})
-    assert (bare.track_name, bare.seller_name, bare.formatted_price) == (
-        "Unknown",
-        "Unknown",
-        "Free",
-    )
-    assert (bare.price, bare.rating_count, bare.languages) == (0.0, None, None)
+    assert (bare.track_name, bare.seller_name) == ("Unknown", "Unknown")
+    assert (bare.price, bare.rating_count, bare.languages) == (None, None, None)
     full = client.described(
         {"trackId": 7, "price": 1.5, "description": "x" * 5000, "languageCodesISO2A": ["EN"]}
     )
@@ -42,11 +38,12 @@ def test_an_entry_of_a_chart_has_numbers_as_texts_and_no_ratings() -> None:
 @pytest.mark.rows("001-19", "001-22", "001-83", "001-85")
 def test_a_new_app_has_every_column_and_ratings_of_nothing_are_zero(world: World) -> None:
     with world.app.transaction() as tx:
-        assert store.apps(tx, [client.Found(track_id=7), client.Found(track_id=7)], 5) == 1
-        assert store.apps(tx, [client.Found(track_id=7)], 6) == 0
+        assert store.apps(tx, [client.Found(track_id=7)] * 2, 5, by="chart") == 1
+        assert store.apps(tx, [client.Found(track_id=7)], 6, by="search") == 0
     [row] = world.app.read("select * from scout_app")
     assert set(store.COLUMNS) < set(row._asdict())
     assert (row.average_rating, row.rating_count, row.enrich_priority) == (0, 0, 0)
+    assert (row.price, row.formatted_price, row.found_by) == (0, "Free", "chart")
     assert (row.first_seen_at, row.last_seen_at, row.enriched_at) == (5, 6, None)
 
 

@@ -9,7 +9,7 @@ import pytest
 from duework.testing import Harness
 from systems.scout import app as scout
 from systems.scout import client, evaluate
-from systems.scout.crawl import cycle, gaps, tiers
+from systems.scout.crawl import cycle, gaps, search, shares, tiers
 from systems.scout.enrich import feed
 from systems.scout.tests.conftest import NOON, World
 
@@ -72,7 +72,8 @@ def test_a_cycle_has_one_primary_task_charts_before_searches(world: World) -> No
     assert len(first) == cycle.CATS_PER_CYCLE
     # Searches went on beside the second scan, in jobs of their own.
     mapped = world.app.jobs(task="scout.map_keywords", limit=10)
-    assert sorted(job.arguments["most"] for job in mapped) == [cycle.MAPPED_BESIDE, cycle.MAPPED]
+    free = shares.searches(primary=True, others_wait=False)
+    assert sorted(job.arguments["most"] for job in mapped) == [shares.MAPPED_BESIDE, free]
 
 
 @pytest.mark.rows("001-73", "001-74", "001-77", "001-78")
@@ -163,15 +164,15 @@ def test_a_keyword_that_cannot_be_searched_goes_to_the_back_and_is_given_up(worl
     world.apple.faults.set([{"route": "search", "calls": "1..", "do": "status", "status": 400}])
     world.h.advance("5m")
     [row] = world.app.read("select status, failures from scout_keyword")
-    assert row == ("pending", 1)
+    assert row == ("failing", 1)
     assert gaps.keywords(world.app.read, world.h.now) == []
     for _ in range(2):
         with world.app.transaction() as tx:
-            tx.write("update scout_keyword set retry_at = 0")
+            tx.write("update scout_keyword set due_at = 0")
         world.h.advance("5m")
     [row] = world.app.read("select status, failures from scout_keyword")
-    assert row == ("failed", cycle.MOST_FAILURES)
-    assert len(world.calls("search")) == cycle.MOST_FAILURES
+    assert row == ("failed", search.MOST_FAILURES)
+    assert len(world.calls("search")) == search.MOST_FAILURES
 
 
 @pytest.mark.rows("001-37")
@@ -213,15 +214,17 @@ def test_twenty_minutes_of_crawling_find_apps_and_never_exceed_twenty_calls_a_mi
     [
         (gaps.DUE, "scout_category_due"),
         (gaps.PENDING, "scout_keyword_status"),
-        (gaps.UNRANKED, "scout_app_stale"),
-        (gaps.UNRANKED, "scout_ranking_app"),
+        (gaps.AGAIN, "scout_keyword_due"),
+        (gaps.UNRANKED, "scout_app_unranked"),
+        (gaps.UNENRICHED, "scout_app_enrich"),
+        (gaps.DEVELOPERS, "scout_developer_due"),
         (feed.NEW, "scout_app_enrich"),
         (feed.OLD, "scout_app_stale"),
         (evaluate.WAITING, "scout_app_evaluate"),
     ],
 )
 def test_gaps_are_found_in_indexes(sql: str, index: str) -> None:
-    names = ("tier", "now", "before", "most", "since")
+    names = ("tier", "now", "before", "most", "status", "source")
     with Harness(scout, now=NOON):
         given = {name: 1 for name in names if f":{name}" in sql}
         plan = [row.detail for row in scout.read(f"explain query plan {sql}", **given)]

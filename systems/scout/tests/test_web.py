@@ -25,7 +25,7 @@ def client(world: World, **headers: str) -> Browser:
 
 @pytest.fixture
 def program(world: World) -> Browser:
-    secret = Tokens(world.app).add("operator", "operate", None)
+    secret = Tokens(world.app).add("program", "operate", None)
     return client(world, authorization=f"Bearer {secret}")
 
 
@@ -153,7 +153,7 @@ def test_pages_show_stages_opportunities_debate_and_rows(world: World, operator:
     app = best["facts"][0]["apps"][0]
     shown = operator.get(f"/scout/apps/{app}").text
     assert "competitiveness" in shown
-    assert "rating_count" in shown
+    assert "rating count" in shown
     assert operator.get("/scout/apps/5").status_code == 404
     assert operator.get("/scout/apps/x").status_code == 404
     assert operator.get("/scout/opportunities/nobody").status_code == 404

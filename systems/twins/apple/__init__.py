@@ -1,4 +1,4 @@
-"""Apple's App Store, thin: search, lookup and the older charts, over a catalogue from a seed.
+"""Apple's App Store: search, lookup, the older charts, pages and reviews, over a catalogue from a seed.
 
 JSON comes as text/javascript. Too many calls get 403 with an empty body and no word about when to
 come back; a storm does that to every call. Unknown ids are left out without a word, a chart of one
@@ -8,11 +8,12 @@ app has an object where others have a list, and an empty one has nothing there a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, get_args
 
 from starlette.responses import Response
 
+from systems.twins.apple import pages
 from systems.twins.apple.catalogue import (
     COUNT,
     GENRES,
@@ -28,6 +29,12 @@ from systems.twins.kit.clock import as_datetime
 from systems.twins.kit.limits import Window
 
 MOST = 200
+NEWER = "/api/v2/{country}/apps/{feed}/{limit}/apps.json"
+# The newer charts know no genre, and end at a hundred.
+FEEDS = {"top-free": ("topfreeapplications", "Top Free Apps")}
+FEEDS["top-paid"] = ("toppaidapplications", "Top Paid Apps")
+MOST_NEWER = 100
+REVIEWS = "/{country}/rss/customerreviews/page={page}/id={id}/sortby={order}/json"
 ENTITIES = {"software", "iPadSoftware", "macSoftware", "desktopSoftware"}
 COLLECTIONS = {
     "topfreeapplications": "Top Free Applications",
@@ -44,7 +51,7 @@ COLLECTIONS = {
 
 class Apple(Twin):
     name = "apple"
-    about: ClassVar = "App Store: search, lookup, charts; 5,000 invented apps"
+    about: ClassVar = "App Store: search, lookup, charts, pages, reviews; 5,000 invented apps"
 
     def make_doors(self) -> list[Door]:
         chart = "/{country}/rss/{collection}/limit={limit}"
@@ -53,22 +60,30 @@ class Apple(Twin):
             Door("lookup", "GET", "/lookup", self._lookup),
             Door("chart", "GET", chart + "/genre={genre}/json", self._chart),
             Door("chart", "GET", chart + "/json", self._chart),
+            Door("newer", "GET", NEWER, self._newer),
+            Door("page", "GET", "/{country}/app/{slug}", self._short_page),
+            Door("page", "GET", "/{country}/app/{slug}/{name}", self._page),
+            Door("reviews", "GET", REVIEWS, self._reviews),
         ]
 
     def start_over(self) -> None:
         self._catalogue: Catalogue | None = None
         self._born = self.now()
         self.count = COUNT
+        self.growth = 0
         self.storm_until = 0
         # Some say that charts end at 100 today.
         self.chart_cap = MOST
+        self.page_form: pages.Form = "object"
+        self.hidden: set[str] = set()
+        self.delisted: set[int] = set()
         self.set_limits()
 
     @property
     def catalogue(self) -> Catalogue:
         if self._catalogue is None:
-            self._catalogue = Catalogue(self.seed, self._born, self.count)
-        return self._catalogue
+            self._catalogue = Catalogue(self.seed, self._born, self.count, self.growth)
+        return self._catalogue.at(self.now())
 
     def samples(self) -> dict[str, str]:
         return {"search": f"{self.url}/search?term=sleep&entity=software"}
@@ -79,6 +94,9 @@ class Apple(Twin):
             "storm": self.storm,
             "set_chart_cap": self.set_chart_cap,
             "list_apps": self.list_apps,
+            "set_pages": self.set_pages,
+            "delist": self.delist,
+            "set_growth": self.set_growth,
         }
 
     # Switches.
@@ -96,7 +114,22 @@ class Apple(Twin):
 
     def list_apps(self) -> list[int]:
         """Every app that there is: what a client has stored can be compared with it."""
-        return [app.id for app in self.catalogue.apps]
+        return list(self.catalogue.by_id)
+
+    def set_growth(self, per_day: int) -> None:
+        """So many new apps appear each day from the start on."""
+        self.growth = per_day
+        self.catalogue.growth = per_day
+
+    def set_pages(self, form: pages.Form = "object", hidden: Sequence[str] = ()) -> None:
+        """How pages are written, and the shelves that they lack."""
+        if form not in get_args(pages.Form):
+            raise ValueError(f"pages have one of the forms {get_args(pages.Form)}: not {form!r}")
+        self.page_form, self.hidden = form, set(hidden)
+
+    def delist(self, id: int) -> None:
+        """It is sold no more: lookups leave it out, and its page is not found."""
+        self.delisted.add(id)
 
     # The API.
 
@@ -127,7 +160,8 @@ class Apple(Twin):
         developer = query.get("attribute") == "softwareDeveloper"
         term = query.get("term", "")
         call.note(term=term)
-        found = self.catalogue.search(term, country, call.now, developer=developer)[:limit]
+        shop = self.catalogue
+        found = shop.search(term, country, call.now, developer=developer, most=limit)
         return self._results(call, [self._json(app, country, call) for app in found])
 
     def _lookup(self, call: Call) -> Response:
@@ -139,15 +173,45 @@ class Apple(Twin):
         else:
             ids = {int(id_) for id_ in query.get("id", "").split(",")[:MOST] if id_.isdecimal()}
             # In an order of its own, whatever the request's was.
-            apps = sorted((shop.by_id[id_] for id_ in ids & set(shop.by_id)), key=_shuffled)
-            for artist in sorted(ids & set(shop.by_artist)):
+            apps = sorted((shop.by_id[id_] for id_ in ids if id_ in shop.by_id), key=_shuffled)
+            for artist in sorted(id_ for id_ in ids if id_ in shop.by_artist):
                 own = shop.by_artist[artist]
                 results.append(_artist(own[0], country))
                 if "entity" in query:
                     apps += own[: self._limit(call)]
-        apps = [app for app in apps if shop.sold_in(app, country)]
-        call.note(found=len(apps))
+        apps = [app for app in apps if shop.sold_in(app, country) and app.id not in self.delisted]
+        call.note(found=len(apps), developers=len(results))
         return self._results(call, results + [self._json(app, country, call) for app in apps])
+
+    def _named(self, call: Call, id_: str) -> App:
+        app = self.catalogue.by_id.get(int(id_)) if id_.isdecimal() else None
+        sold = app is not None and self.catalogue.sold_in(app, call.part("country").lower())
+        if app is None or not sold or app.id in self.delisted:
+            raise Answer(Response("<h1>Not found</h1>", 404, media_type="text/html"))
+        call.note(app=app.id)
+        return app
+
+    def _short_page(self, call: Call) -> Response:
+        """It is found under its name alone."""
+        self._admit(call)
+        app = self._named(call, call.part("slug").removeprefix("id"))
+        here = f"/{call.part('country')}/app/{pages.slug_of(app)}/id{app.id}"
+        return Response(status_code=301, headers={"location": f"{self.url}{here}"})
+
+    def _page(self, call: Call) -> Response:
+        self._admit(call)
+        app = self._named(call, call.part("name").removeprefix("id"))
+        where = call.part("country").lower(), call.now
+        text = pages.page(self.catalogue, app, *where, self.page_form, self.hidden)
+        return Response(text, media_type="text/html")
+
+    def _reviews(self, call: Call) -> Response:
+        self._admit(call)
+        number, app = call.part("page"), self._named(call, call.part("id"))
+        if not number.isdecimal() or not 1 <= int(number) <= pages.MOST_PAGES:
+            return self.refusal(400)
+        where = call.part("country").lower(), call.now
+        return _javascript(json.dumps(pages.feed(self.catalogue, app, *where, int(number))))
 
     def _json(self, app: App, country: str, call: Call) -> dict[str, Any]:
         return self.catalogue.as_json(app, country, call.now)
@@ -203,6 +267,43 @@ class Apple(Twin):
         elif not entries:
             del feed["entry"]
         return _javascript(json.dumps({"feed": feed}))
+
+    def _newer(self, call: Call) -> Response:
+        self._admit(call)
+        feed, country, limit = call.part("feed"), call.part("country").lower(), call.part("limit")
+        if feed not in FEEDS:
+            return self.refusal(404)
+        if not limit.isdecimal() or int(limit) > MOST_NEWER:
+            return self.refusal(500)
+        collection, title = FEEDS[feed]
+        here = f"https://rss.applemarketingtools.com{call.request.url.path}"
+        apps = self.catalogue.chart(collection, None, country, call.now)[: int(limit)]
+        found = {
+            "title": title,
+            "id": here,
+            "author": {"name": "Apple", "url": "https://www.apple.com/"},
+            "links": [{"self": here}],
+            "copyright": "Copyright © Apple Inc. All rights reserved.",
+            "country": country,
+            "icon": "https://www.apple.com/favicon.ico",
+            "updated": f"{as_datetime(call.now):%a, %d %b %Y %H:%M:%S +0000}",
+            "results": [_newer_entry(app, country) for app in apps],
+        }
+        return Response(json.dumps({"feed": found}), media_type="application/json")
+
+
+def _newer_entry(app: App, country: str) -> dict[str, Any]:
+    link = f"https://apps.apple.com/{country}/app/{'-'.join(words(app.name))}/id{app.id}"
+    return {
+        "artistName": app.artist_name,
+        "id": str(app.id),
+        "name": app.name,
+        "releaseDate": f"{as_datetime(app.released):%Y-%m-%d}",
+        "kind": "apps",
+        "artworkUrl100": f"https://is1-ssl.mzstatic.test/image/{app.id}/100.png",
+        "genres": [],
+        "url": link,
+    }
 
 
 def _shuffled(app: App) -> tuple[int, int]:

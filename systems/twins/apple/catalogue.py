@@ -1,197 +1,126 @@
-"""5,000 apps that do not exist, made from a seed, with the structure that real ones have.
+"""Apps that do not exist, as many as are asked for, with the structure that real ones have.
 
 Apps belong to themes, which share words in titles and descriptions; a theme is crowded or empty, well
 served or badly. A few developers have many apps, most have one. Counts of ratings are spread over
-several orders of magnitude and grow with time, and not every app is sold in every country.
+several orders of magnitude and grow with time, new apps appear from day to day, and not every app is sold in
+every country. An app is made when it is looked at; what is kept of all of them are a few bytes each.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
-import random
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
 
+from systems.twins.apple.index import Index
+from systems.twins.apple.making import (
+    DAY,
+    FIRST_APP,
+    FIRST_ARTIST,
+    App,
+    apps_of,
+    developer,
+    make,
+    noise,
+    words,
+)
+from systems.twins.apple.vocabulary import COUNTRIES, CURRENCIES, GENRES
 from systems.twins.kit.clock import as_iso
 
+__all__ = [
+    "COUNT",
+    "DAY",
+    "FIRST_APP",
+    "GENRES",
+    "App",
+    "Catalogue",
+    "artist_url",
+    "describe",
+    "label",
+    "noise",
+    "words",
+]
+
 COUNT = 5000
-FIRST_APP, FIRST_ARTIST = 700_000_001, 710_000_001
-DAY = 86_400_000
-COUNTRIES = {"us": 1.0, "gb": 0.22, "de": 0.18, "au": 0.09, "ca": 0.12, "cn": 0.5, "jp": 0.3}
-CURRENCIES = {
-    "us": "USD",
-    "gb": "GBP",
-    "de": "EUR",
-    "au": "AUD",
-    "ca": "CAD",
-    "cn": "CNY",
-    "jp": "JPY",
-}
-
-GENRES = {
-    6018: "Books",
-    6000: "Business",
-    6017: "Education",
-    6016: "Entertainment",
-    6015: "Finance",
-    6023: "Food & Drink",
-    6014: "Games",
-    6013: "Health & Fitness",
-    6012: "Lifestyle",
-    6021: "Magazines & Newspapers",
-    6020: "Medical",
-    6011: "Music",
-    6010: "Navigation",
-    6009: "News",
-    6008: "Photo & Video",
-    6007: "Productivity",
-    6006: "Reference",
-    6024: "Shopping",
-    6005: "Social Networking",
-    6004: "Sports",
-    6003: "Travel",
-    6002: "Utilities",
-    6001: "Weather",
-    6026: "Developer Tools",
-    6027: "Graphics & Design",
-}
-
-# A theme: its genre, its words, how many of a thousand apps it has, and how happy its users are.
-THEMES: tuple[tuple[int, str, int, float], ...] = (
-    (6013, "sleep timer sounds noise rest night", 40, 3.4),
-    (6013, "workout fitness gym training planner strength", 80, 4.5),
-    (6013, "meditation calm breathing mindful focus", 45, 4.6),
-    (6013, "fasting water diet calorie tracker", 50, 4.3),
-    (6013, "running pace marathon route gps", 35, 4.4),
-    (6007, "todo list tasks reminder planner", 85, 4.5),
-    (6007, "notes journal diary writing markdown", 55, 4.4),
-    (6007, "habit streak tracker routine daily", 45, 4.2),
-    (6007, "pomodoro focus timer study deep", 30, 4.1),
-    (6002, "scanner pdf document sign fax", 60, 3.6),
-    (6002, "vpn proxy private secure browser", 45, 3.9),
-    (6002, "calculator converter unit currency", 40, 4.3),
-    (6002, "qr barcode reader code", 25, 3.2),
-    (6008, "photo editor filter collage retouch", 70, 4.2),
-    (6008, "video editor cut reel subtitles", 45, 4.0),
-    (6015, "budget expense money tracker bills", 50, 4.2),
-    (6015, "stock portfolio dividend crypto watch", 35, 3.8),
-    (6017, "language vocabulary flashcards spanish words", 50, 4.6),
-    (6017, "math homework solver algebra", 25, 4.1),
-    (6017, "piano music theory ear training", 20, 4.3),
-    (6023, "recipe meal planner grocery cooking", 45, 4.4),
-    (6020, "medication pill reminder dose", 20, 4.5),
-    (6020, "blood pressure glucose log heart", 25, 3.5),
-    (6010, "parking car finder map offline", 20, 3.3),
-    (6003, "travel packing trip itinerary list", 30, 4.0),
-    (6001, "weather radar rain storm forecast", 30, 4.1),
-    (6012, "plant care watering garden", 20, 3.1),
-    (6012, "baby feeding diaper sleep log", 25, 4.6),
-    (6014, "puzzle blocks merge match", 95, 4.4),
-    (6014, "word crossword guess letters", 45, 4.5),
-    (6011, "metronome tuner guitar chords", 25, 4.4),
-    (6004, "golf tennis score padel club", 20, 3.7),
-    (6026, "ssh terminal git code editor", 15, 4.3),
-    (6027, "font sticker logo maker design", 25, 3.5),
-    (6005, "chat groups friends events", 30, 3.6),
-)
-FIRST: tuple[str, ...] = (
-    "Dozy",
-    "Bright",
-    "Tiny",
-    "Swift",
-    "Calm",
-    "Pocket",
-    "Daily",
-    "Smart",
-    "Blue",
-    "Lumen",
-)
-FIRST += ("Nova", "Pine", "Echo", "Zen", "Hello", "Simple", "Quiet", "Fox", "Iris", "Orbit")
-MAKERS = ("Labs", "Studio", "Apps", "Works", "Software", "GmbH", "Interactive", "Collective")
-WORD = re.compile(r"[^\W_]+")
-
-
-@dataclass(slots=True)
-class App:
-    id: int
-    name: str
-    bundle: str
-    artist: int
-    artist_name: str
-    genre: int
-    second: int
-    words: tuple[str, ...]
-    price: float | None  # None: not released yet
-    ratings: int
-    stars: float
-    daily: float
-    released: int
-    updated: int
-    version: str
-    notes: str | None
-    size: int
+# A chart is drawn from the best known apps of its genre.
+DRAWN = 1000
+# One of so many apps lacks fields that others have.
+LACKING, LACKED = 41, ("languageCodesISO2A", "contentAdvisoryRating", "artworkUrl100")
+_BUNDLE = re.compile(r"demo\.[a-z]+\.app(\d+)")
 
 
 class Catalogue:
-    def __init__(self, seed: int, now: int, count: int = COUNT) -> None:
-        self._born = now
-        draw = random.Random(f"apple/{seed}")
-        self.seed = seed
-        makers = _makers(draw, count)
-        self.apps = [_app(draw, n, makers, now) for n in range(count)]
-        self.by_id = {app.id: app for app in self.apps}
-        self.by_bundle = {app.bundle: app for app in self.apps}
-        self.by_artist: dict[int, list[App]] = {}
-        self._index: dict[str, set[int]] = {}
-        for app in self.apps:
-            self.by_artist.setdefault(app.artist, []).append(app)
-            for word in {*words(app.name), *app.words, *words(app.artist_name)}:
-                self._index.setdefault(word, set()).add(app.id)
+    """`count` apps at first; with `growth`, so many more appear each day."""
+
+    def __init__(self, seed: int, now: int, count: int = COUNT, growth: int = 0) -> None:
+        self.seed, self.born = seed, now
+        self.growth = growth
+        self._count = count
+        self.size = count
+        self._index = Index(seed)
+        self.apps = Apps(self)
+        self.by_id = ById(self)
+        self.by_bundle = ByBundle(self)
+        self.by_artist = ByArtist(self)
+
+    def at(self, now: int) -> Catalogue:
+        """The same, with what has appeared until now; nothing ever leaves it."""
+        self.size = max(self.size, self._count + self.growth * max(0, now - self.born) // DAY)
+        return self
+
+    def app(self, number: int) -> App:
+        """The app of a number, made when it is asked for."""
+        if number < self._count:
+            return make(self.seed, number, self.born)
+        appeared = self.born + (number + 1 - self._count) * DAY // max(1, self.growth)
+        return make(self.seed, number, self.born, appeared)
 
     def sold_in(self, app: App, country: str) -> bool:
-        return country == "us" or _noise(self.seed, app.id, country) > 0.1
+        return country == "us" or noise(self.seed, app.id, country) > 0.1
 
     def ratings(self, app: App, country: str, now: int) -> int:
         """How many ratings the storefront shows; they grow from day to day."""
-        days = max(0, now - self._born) // DAY
+        days = max(0, now - max(self.born, app.released)) // DAY
         return int((app.ratings + app.daily * days) * COUNTRIES.get(country, 0.02))
 
-    def search(self, term: str, country: str, now: int, *, developer: bool = False) -> list[App]:
+    def search(
+        self, term: str, country: str, now: int, *, developer: bool = False, most: int = 200
+    ) -> list[App]:
         """Apps that have every word, best first: the title counts most, then what people rate."""
+        self.at(now)
         asked = words(term)
         if not asked:
             return []
-        found = set.intersection(*(self._index.get(word, set()) for word in asked))
-        apps = [app for id_ in found if self.sold_in(app := self.by_id[id_], country)]
         if developer:
-            apps = [app for app in apps if set(asked) <= set(words(app.artist_name))]
+            found = [self.app(number) for number in self._made_by(asked)]
+        else:
+            numbers = self._index.grown(self.size).search(asked, 2 * most)
+            found = [self.app(number) for number in numbers]
+        return [app for app in found if self.sold_in(app, country)][:most]
 
-        def rank(app: App) -> tuple[float, int]:
-            title = sum(word in words(app.name) for word in asked)
-            return -(3 * title + math.log10(10 + self.ratings(app, country, now))), app.id
-
-        return sorted(apps, key=rank)
+    def _made_by(self, asked: list[str]) -> list[int]:
+        """The apps of a developer; names end with a number, which is looked for first."""
+        makers = [int(word) - 1 for word in asked if word.isdecimal()]
+        found = [number for maker in makers if maker >= 0 for number in apps_of(maker)]
+        there = [number for number in found if number < self.size]
+        return [n for n in there if set(asked) <= set(words(self.app(n).artist_name))]
 
     def chart(self, collection: str, genre: int | None, country: str, now: int) -> list[App]:
         """The apps of a chart, first place first; places move from day to day."""
-        day = now // DAY
+        day = self.at(now).born // DAY + (now - self.born) // DAY
+        paid = True if "paid" in collection else False if "free" in collection else None
+        new = collection.startswith("new")
+        numbers = self._index.grown(self.size).chart(genre, None if new else DRAWN, paid=paid)
         apps = [
             app
-            for app in self.apps
-            if app.price is not None
-            and (genre is None or genre in {app.genre, app.second})
-            and ("free" not in collection or not app.price)
-            and ("paid" not in collection or app.price)
-            and self.sold_in(app, country)
+            for app in map(self.app, numbers)
+            if app.price is not None and self.sold_in(app, country)
         ]
-        if collection.startswith("new"):
+        if new:
             return sorted(apps, key=lambda app: (-app.released, app.id))
 
         def place(app: App) -> tuple[float, int]:
-            luck = 0.7 + 0.6 * _noise(self.seed, app.id, f"{collection}/{day}")
+            luck = 0.7 + 0.6 * noise(self.seed, app.id, f"{collection}/{day}")
             worth = 1 + app.price if "grossing" in collection and app.price else 1.0
             return -app.daily * luck * worth, app.id
 
@@ -248,11 +177,93 @@ class Catalogue:
             found |= {"price": app.price, "formattedPrice": label(app.price, "Free")}
         if app.notes is not None:
             found["releaseNotes"] = app.notes
+        if app.id % LACKING == 0:
+            for name in LACKED:
+                del found[name]
         return found
 
 
-def words(text: str) -> list[str]:
-    return WORD.findall(text.lower())
+class Apps(Sequence[App]):
+    """All apps there are, by number."""
+
+    def __init__(self, shop: Catalogue) -> None:
+        self._shop = shop
+
+    def __len__(self) -> int:
+        return self._shop.size
+
+    @overload
+    def __getitem__(self, place: int) -> App: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[App]: ...
+    def __getitem__(self, place: int | slice) -> App | list[App]:
+        numbers = range(self._shop.size)[place]
+        if isinstance(numbers, int):
+            return self._shop.app(numbers)
+        return [self._shop.app(number) for number in numbers]
+
+
+class ById:
+    """An app by its id."""
+
+    def __init__(self, shop: Catalogue) -> None:
+        self._shop = shop
+
+    def get(self, id_: int) -> App | None:
+        number = id_ - FIRST_APP
+        return self._shop.app(number) if 0 <= number < self._shop.size else None
+
+    def __contains__(self, id_: int) -> bool:
+        return 0 <= id_ - FIRST_APP < self._shop.size
+
+    def __getitem__(self, id_: int) -> App:
+        found = self.get(id_)
+        if found is None:
+            raise KeyError(id_)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(FIRST_APP, FIRST_APP + self._shop.size))
+
+
+class ByBundle:
+    """An app by its bundle, which ends with its number."""
+
+    def __init__(self, shop: Catalogue) -> None:
+        self._shop = shop
+
+    def __contains__(self, bundle: str) -> bool:
+        found = _BUNDLE.fullmatch(bundle)
+        number = int(found[1]) if found else -1
+        return 0 <= number < self._shop.size and self._shop.app(number).bundle == bundle
+
+    def __getitem__(self, bundle: str) -> App:
+        if bundle not in self:
+            raise KeyError(bundle)
+        return self._shop.app(int(bundle.rpartition("app")[2]))
+
+
+class ByArtist:
+    """The apps of a developer."""
+
+    def __init__(self, shop: Catalogue) -> None:
+        self._shop = shop
+
+    def __contains__(self, artist: int) -> bool:
+        return artist >= FIRST_ARTIST and apps_of(artist - FIRST_ARTIST)[0] < self._shop.size
+
+    def __getitem__(self, artist: int) -> list[App]:
+        if artist not in self:
+            raise KeyError(artist)
+        numbers = apps_of(artist - FIRST_ARTIST)
+        return [self._shop.app(number) for number in numbers if number < self._shop.size]
+
+    def __iter__(self) -> Iterator[int]:
+        last = developer(self._shop.size - 1) if self._shop.size else -1
+        return iter(range(FIRST_ARTIST, FIRST_ARTIST + last + 1))
+
+    def values(self) -> list[list[App]]:
+        return [self[artist] for artist in self]
 
 
 def label(price: float, free: str) -> str:
@@ -266,61 +277,3 @@ def describe(app: App) -> str:
 
 def artist_url(artist: int, name: str, country: str) -> str:
     return f"https://apps.apple.com/{country}/developer/{'-'.join(words(name))}/id{artist}?uo=4"
-
-
-def _noise(seed: int, id_: int, text: str) -> float:
-    """A number from 0 to 1 that depends on these alone."""
-    digest = hashlib.blake2s(f"{seed}/{id_}/{text}".encode(), digest_size=4).digest()
-    return int.from_bytes(digest) / 2**32
-
-
-def _makers(draw: random.Random, count: int) -> list[tuple[int, str]]:
-    """For each app its developer: a few have many apps, most have one."""
-    names: list[str] = []
-    found: list[tuple[int, str]] = []
-    for _ in range(count):
-        # Whoever has apps makes more of them.
-        if names and draw.random() < 0.6:
-            found.append(draw.choice(found))
-            continue
-        name = f"{draw.choice(FIRST)} {draw.choice(FIRST)} {draw.choice(MAKERS)} {len(names) + 1}"
-        found.append((FIRST_ARTIST + len(names), name))
-        names.append(name)
-    return found
-
-
-def _app(draw: random.Random, n: int, makers: list[tuple[int, str]], now: int) -> App:
-    genre, text, _, mood = draw.choices(THEMES, [theme[2] for theme in THEMES])[0]
-    theme = text.split()
-    chosen = tuple(dict.fromkeys(draw.choices(theme, k=5)))
-    title = f"{draw.choice(FIRST)} {' '.join(word.title() for word in chosen[:2])}"
-    if draw.random() < 0.3:
-        title += f": {' & '.join(word.title() for word in draw.sample(theme, 2))}"
-    ratings = int(draw.lognormvariate(4.5, 2.4))
-    released = now - draw.randint(30, 3600) * DAY
-    price = 0.0 if draw.random() < 0.86 else draw.choice((0.99, 1.99, 2.99, 4.99, 9.99, 49.99))
-    second = draw.choice([each for each in GENRES if each != genre])
-    artist, artist_name = makers[n]
-    return App(
-        id=FIRST_APP + n,
-        name=title,
-        bundle=f"demo.{_tail(chosen)}.app{n}",
-        artist=artist,
-        artist_name=artist_name,
-        genre=genre,
-        second=second,
-        words=chosen,
-        price=None if draw.random() < 0.004 else price,
-        ratings=0 if draw.random() < 0.12 else ratings,
-        stars=round(min(5.0, max(1.0, draw.gauss(mood, 0.35))), 5),
-        daily=ratings / 900 + draw.random(),
-        released=released,
-        updated=released + draw.randint(0, (now - released) // DAY) * DAY,
-        version=f"{draw.randint(1, 9)}.{draw.randint(0, 20)}.{draw.randint(0, 9)}",
-        notes=None if draw.random() < 0.06 else "Fixes and improvements",
-        size=draw.randint(8_000_000, 400_000_000),
-    )
-
-
-def _tail(chosen: Iterable[str]) -> str:
-    return "".join(chosen)[:20]

@@ -31,7 +31,7 @@ from systems.twins.kit.courier import Courier
 from systems.twins.kit.faults import Fault, Plan
 from systems.twins.kit.ledger import Asked, Ledger, Log
 from systems.twins.kit.limits import Window
-from systems.twins.kit.replies import Dropped, Never, Slow, malformed
+from systems.twins.kit.replies import Cut, Dropped, Never, Slow, malformed
 
 if TYPE_CHECKING:
     from systems.twins.kit.serve import Served
@@ -233,6 +233,8 @@ class Twin:
             reply = await self._effect(door, call)
         if fault.do == "malformed":
             return malformed(reply)
+        if fault.do == "cut":
+            return Cut(reply)
         return Slow(reply, fault.seconds) if fault.do == "slow_body" else reply
 
     def _status(self, fault: Fault) -> Response:

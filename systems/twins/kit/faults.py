@@ -27,6 +27,7 @@ DEEDS = {
     "drop_after": True,  # does what was asked, and closes the connection instead of answering
     "malformed": True,  # answers half of the body
     "slow_body": True,  # answers the body in pieces, over `seconds`
+    "cut": True,  # answers half of the body, and closes the connection
     "never": False,  # holds the connection and says nothing
 }
 FIXED = {"drop_before", "drop_after"}

@@ -57,6 +57,25 @@ class Slow(Response):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
+class Cut(Response):
+    """Half of a reply whose headers promise all of it, and then the end of the connection."""
+
+    def __init__(self, reply: Response) -> None:
+        super().__init__(b"", reply.status_code)
+        self._reply = reply
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = bytes(self._reply.body)
+        start: dict[str, Any] = {"type": "http.response.start", "status": self._reply.status_code}
+        await send({**start, "headers": self._reply.raw_headers})
+        half = body[: len(body) // 2]
+        await send({"type": "http.response.body", "body": half, "more_body": True})
+        transport = scope["state"][TRANSPORT]
+        # What was written is still sent; the rest never comes.
+        transport.close()
+        await gone(receive)
+
+
 def malformed(reply: Response) -> Response:
     """The first half of a body, with headers that belong to it; an empty body becomes half a JSON."""
     body = bytes(reply.body)

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from systems.twins import Twins
-from systems.twins.apple.catalogue import Catalogue
+from systems.twins.apple.catalogue import GENRES, Catalogue, words
 from systems.twins.tests.conftest import NOON, Standing
 
 TWINS = ("apple",)
@@ -64,6 +64,7 @@ def test_some_keys_are_missing_and_an_app_without_ratings_has_zero(t: Twins) -> 
 
     assert any("price" not in app for app in shown)
     assert any("releaseNotes" not in app for app in shown)
+    assert 5 < sum("languageCodesISO2A" not in app for app in shown) < 60
     assert {app["averageUserRating"] for app in shown if not app["userRatingCount"]} == {0}
 
 
@@ -245,3 +246,67 @@ def test_the_catalogue_is_the_same_with_the_same_seed_and_has_structure() -> Non
     counts = sorted(app.ratings for app in one.apps)
     assert counts[-1] > 1000 * max(1, counts[2500])
     assert len(one.search("sleep timer", "us", NOON)) > 20
+
+
+def test_a_million_apps_are_there_without_being_made() -> None:
+    few, many = Catalogue(7, NOON, 600), Catalogue(7, NOON, 1_100_000)
+
+    assert len(many.apps) == 1_100_000
+    assert many.apps[-1].id == FIRST + 1_099_999
+    # The same number is the same app, however many others there are.
+    assert many.apps[17] == few.apps[17]
+    last = many.apps[-1]
+    assert many.by_id[last.id] == many.by_bundle[last.bundle] == last
+    assert last in many.by_artist[last.artist]
+    assert FIRST + 1_100_000 not in many.by_id
+
+
+def test_new_apps_appear_from_day_to_day(t: Twins, http: httpx2.Client, clock: Standing) -> None:
+    t.apple.set_growth(50)
+    newest = FIRST + 600 + 49
+    before = get(t, http, "/lookup", id=str(newest)).json()["resultCount"]
+    clock.forward(86_400)
+    [app] = get(t, http, "/lookup", id=str(newest)).json()["results"]
+    found = get(t, http, "/search", term=app["trackName"], limit=200).json()["results"]
+
+    assert before == 0
+    assert len(t.apple.list_apps()) == 650
+    assert newest in {each["trackId"] for each in found}
+    first = chart(t, http, "newapplications/limit=1")["entry"]
+    assert first["id"]["attributes"]["im:id"] == str(newest)
+
+
+def test_a_search_has_every_word_and_knows_no_accents() -> None:
+    shop = Catalogue(7, NOON, 3000)
+    for term in ("sleep timer", "daily planner", "cafe", "天気"):
+        found = shop.search(term, "us", NOON)
+        assert found, term
+        for app in found:
+            has = {*words(app.name), *app.words}
+            assert set(words(term)) <= has
+    every = [app.id for app in shop.apps if {"sleep", "noise"} <= {*words(app.name), *app.words}]
+    assert sorted(app.id for app in shop.search("sleep noise", "us", NOON)) == sorted(every)
+
+
+def test_every_genre_that_has_a_chart_has_apps() -> None:
+    shop = Catalogue(7, NOON)
+    assert all(shop.chart("topgrossingapplications", genre, "us", NOON) for genre in GENRES)
+
+
+def test_the_newer_charts_are_another_json_and_end_at_a_hundred(
+    t: Twins, http: httpx2.Client
+) -> None:
+    reply = get(t, http, "/api/v2/us/apps/top-free/10/apps.json")
+    feed = reply.json()["feed"]
+
+    assert reply.headers["content-type"] == "application/json"
+    assert (feed["title"], feed["country"], len(feed["results"])) == ("Top Free Apps", "us", 10)
+    older = chart(t, http, "topfreeapplications/limit=10")["entry"]
+    assert [each["id"] for each in feed["results"]] == [
+        each["id"]["attributes"]["im:id"] for each in older
+    ]
+    refused = [
+        get(t, http, f"/api/v2/us/apps/{path}/apps.json").status_code
+        for path in ("top-free/200", "top-grossing/10")
+    ]
+    assert refused == [500, 404]

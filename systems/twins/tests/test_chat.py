@@ -143,3 +143,106 @@ def test_spent_money_is_another_429(t: Twins, http: httpx2.Client) -> None:
     t.chat.set_quota(spent=True)
 
     assert ask(t, http).json()["error"]["code"] == "insufficient_quota"
+
+
+BRIEF = {
+    "you": "bear",
+    "parts": {"demand": 80.0, "design": 20.0, "score": 71.0},
+    "facts": [
+        {"number": 1, "part": "demand", "text": "1,200 ratings over 9 apps"},
+        {"number": 2, "part": "design", "text": "7 of 9 leaders are “fine”"},
+    ],
+    "said": [{"number": 1, "who": "bull", "text": "people want it", "facts": [1]}],
+}
+NUMBERS = {"type": "array", "items": {"type": "integer"}}
+CLAIM = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}, "facts": NUMBERS, "answers": NUMBERS},
+    "required": ["text", "facts", "answers"],
+    "additionalProperties": False,
+}
+SPEECH = {
+    "claims": {"type": "array", "items": CLAIM},
+    "verdict": {"type": "string", "enum": ["build", "watch", "leave"]},
+}
+
+
+def about(t: Twins, http: httpx2.Client, **changes: Any) -> dict[str, Any]:
+    form = strict(properties=SPEECH, required=["claims", "verdict"])
+    reply = ask(t, http, json.dumps({**BRIEF, **changes}), response_format=form)
+    found: dict[str, Any] = json.loads(reply.json()["choices"][0]["message"]["content"])
+    return found
+
+
+def test_what_it_says_is_made_of_the_facts_that_it_is_given(t: Twins, http: httpx2.Client) -> None:
+    against, by_bull = about(t, http), about(t, http, you="bull", said=[])
+
+    assert {claim["text"] for claim in against["claims"]} == {"7 of 9 leaders are fine"}
+    assert {tuple(claim["facts"]) for claim in against["claims"]} == {(2,)}
+    assert against["claims"][0]["answers"] == [1]
+    assert {claim["text"] for claim in by_bull["claims"]} == {"1,200 ratings over 9 apps"}
+    assert by_bull["claims"][0]["answers"] == []
+    assert against["verdict"] == "build"
+    assert about(t, http, parts={"score": 20})["verdict"] == "leave"
+    changed = [{"number": 4, "part": "design", "text": "other"}]
+    assert about(t, http, facts=changed)["claims"][0] == {
+        "text": "other",
+        "facts": [4],
+        "answers": [1],
+    }
+
+
+def test_it_invents_for_as_many_calls_as_it_is_told_to(t: Twins, http: httpx2.Client) -> None:
+    t.chat.behave("invent", 2)
+
+    found = [about(t, http)["claims"][0]["facts"] for _ in range(3)]
+
+    assert found == [[999], [999], [2]]
+
+
+def test_a_server_without_schemas_still_speaks_json(t: Twins, http: httpx2.Client) -> None:
+    t.chat.set_schemas(known=False)
+    text = json.dumps(BRIEF)
+
+    refused = ask(t, http, text, response_format=strict())
+    freely = ask(t, http, f"{text}", response_format={"type": "json_object"})
+
+    assert "response_format" in refused.json()["error"]["message"]
+    assert freely.status_code == 400  # the word JSON is not in it
+    sent = json.dumps({**BRIEF, "note": "JSON"})
+    freely = ask(t, http, sent, response_format={"type": "json_object"})
+    said = json.loads(freely.json()["choices"][0]["message"]["content"])
+    assert said["claims"][0]["facts"] == [2]
+
+
+def pieces(text: str) -> list[dict[str, Any]]:
+    data = [line.removeprefix("data: ") for line in text.splitlines() if line]
+    return [json.loads(each) for each in data if each != "[DONE]"]
+
+
+def test_a_stream_has_the_same_words_in_pieces_and_the_usage_last(
+    t: Twins, http: httpx2.Client
+) -> None:
+    whole = ask(t, http, response_format=strict()).json()
+    options = {"include_usage": True}
+    reply = ask(t, http, response_format=strict(), stream=True, stream_options=options)
+
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    events = pieces(reply.text)
+    assert reply.text.endswith("data: [DONE]\n\n")
+    assert {each["object"] for each in events} == {"chat.completion.chunk"}
+    deltas = [choice["delta"] for each in events for choice in each["choices"]]
+    text = "".join(delta.get("content", "") for delta in deltas)
+    assert text == whole["choices"][0]["message"]["content"]
+    assert events[-2]["choices"][0]["finish_reason"] == "stop"
+    assert events[-1]["usage"] == whole["usage"]
+    assert "usage" not in pieces(ask(t, http, stream=True).text)[-1]
+
+
+def test_a_stream_that_is_cut_was_paid_for(t: Twins, http: httpx2.Client) -> None:
+    t.chat.faults.set([{"route": "completions", "calls": "1", "do": "cut"}])
+
+    with pytest.raises(httpx2.HTTPError):
+        ask(t, http, stream=True)
+
+    assert len(t.chat.ledger.of("completion")) == 1

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from duework import App
+from duework.web.server import Address, beside
 from duework.web.tokens import Tokens
 from tests.web.api.shop import shop
 from tests.web.conftest import HERE
@@ -60,8 +63,8 @@ class Program:
 
 
 @pytest.fixture
-def app(emptied: str) -> Iterator[App]:
-    made = shop(emptied)
+def app(emptied: str, tmp_path: Path) -> Iterator[App]:
+    made = shop(emptied, str(tmp_path / "blobs"))
     yield made
     made.close()
 
@@ -70,3 +73,11 @@ def app(emptied: str) -> Iterator[App]:
 def program(app: App) -> Program:
     """One with the scope operate."""
     return Program(app).scope("operate")
+
+
+@pytest.fixture
+def server(app: App, tmp_path: object) -> Iterator[str]:
+    """The address of a server on loopback."""
+    said: list[str] = []
+    with beside(app, Address(port=0, token_file=f"{tmp_path}/token"), said.append):
+        yield re.findall(r"http://[^/]+", said[-1])[0]

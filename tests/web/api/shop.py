@@ -9,11 +9,13 @@ from duework import (
     Channel,
     DurableObject,
     End,
+    Event,
     Next,
     Outbox,
     Page,
     Rate,
     Rejected,
+    Run,
     Sent,
 )
 
@@ -31,9 +33,9 @@ class Drawer(DurableObject):
         self.sql("insert into thing values (:thing)", thing=thing)
 
 
-def shop(url: str) -> App:
-    """Its tasks: greet, add, fails, gone, tell; a chain, an outbox, a delivery, objects and a pace."""
-    app = App(url)
+def shop(url: str, blobs: str | None = None) -> App:
+    """Its tasks: greet, add, fails, gone, tell; and one of each shape."""
+    app = App(url, blobs=blobs)
 
     @app.task
     async def greet(name: str, polite: bool = False) -> str:
@@ -70,4 +72,30 @@ def shop(url: str) -> App:
     def remind(to: str) -> dict[str, Any]:
         return {"email": to}
 
+    _records(app)
     return app
+
+
+def _records(app: App) -> None:
+    """A subscriber that fails, a sweep with a bad item, a workflow that waits, a budget and a metric."""
+
+    @app.on("sold", retries=0)
+    async def ship(event: Event[Any]) -> None:
+        raise ConnectionError("no van")
+
+    @app.sweep("select 2 as shelf", retries=0, every="1h", start=False)
+    async def count_stock(shelf: int) -> None:
+        raise ValueError(HOSTILE)
+
+    llm = app.budget("llm", limit=5)
+
+    @app.task
+    async def order(run: Run, item: str) -> Any:
+        paid = await run.step("charge", charge, item)
+        return paid, await run.wait_for("approved", key=item)
+
+    async def charge(item: str) -> str:
+        async with llm.reserve(1, note=item) as spend:
+            spend.settle("0.5")
+        app.metrics.add("charged", 1, item=item)
+        return f"paid {item}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -21,17 +20,8 @@ from duework import (
 )
 from duework.client import ApiClient, ApiError, KeyTaken
 from duework.errors import Unsent
-from duework.web.server import Address, beside
 from duework.web.tokens import Tokens
 from tests.web.conftest import task, work
-
-
-@pytest.fixture
-def server(app: App, tmp_path: object) -> Iterator[str]:
-    """The address of a server on loopback."""
-    said: list[str] = []
-    with beside(app, Address(port=0, token_file=f"{tmp_path}/token"), said.append):
-        yield re.findall(r"http://[^/]+", said[-1])[0]
 
 
 @pytest.fixture

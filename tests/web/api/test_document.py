@@ -18,23 +18,35 @@ from starlette.testclient import TestClient
 from duework import App
 from duework.web.api.door import operations
 from duework.web.tokens import Tokens
+from tests.support.postgres import Server
 from tests.web.api.shop import Drawer, shop
 from tests.web.conftest import HERE, task, work
 
 # Requests of each kind for each operation.
-EXAMPLES = {"none": 1, "read": 1, "operate": 3}
+EXAMPLES = {"none": 1, "read": 1, "operate": 2}
 BOTH = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("document")]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+def address(request: pytest.FixtureRequest, folder: Path) -> str:
+    """Of a new database of the kind that is asked for."""
+    if request.param == "sqlite":
+        return f"sqlite:///{folder / 'work.db'}"
+    running: Server = request.getfixturevalue("postgres")
+    return running.create_database("document")
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     """A shop in which something of everything has happened."""
-    folder: Path = tmp_path_factory.mktemp("site")
-    app = shop(f"sqlite:///{folder / 'work.db'}")
+    folder = tmp_path_factory.mktemp("site")
+    app = shop(address(request, folder), str(folder / "blobs"))
     task(app, "greet").enqueue("ada")
     task(app, "fails").enqueue("no")
     task(app, "remind").enqueue("eve")
+    task(app, "order").enqueue("pen")
+    app.publish("sold", {"item": "pen"})
+    app.blobs.put("a/b", "pen")
     app.object(Drawer, "a").put("pen").result()
     work(app)
     yield app

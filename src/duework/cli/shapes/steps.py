@@ -13,7 +13,7 @@ from duework.cli.out import Out, ago
 from duework.codec import decode
 from duework.durations import human
 
-STATES = ("running", "attention", "ended", "cancelled")
+STATES = ("running", "attention", "failed", "ended", "cancelled")
 
 
 @click.group()

@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 
 from duework.clock import monotonic, pause
 from duework.db.database import Database, PutFailed, Retryable, Tx, current_pid
-from duework.db.writer.answers import answer_all
 from duework.db.writer.attached import AttachedRequests
 from duework.db.writer.blocks import BESIDE, Hold, beside, holding, inside
 from duework.db.writer.requests import (
@@ -31,6 +30,7 @@ from duework.db.writer.requests import (
     Result,
     Verb,
     admitted,
+    answer_all,
     requested,
     run_singly,
     run_together,

@@ -33,6 +33,9 @@ class MemberTerms(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str | None = None
     # How long a key is remembered, in milliseconds.
     once: int | None = None
+    tags: tuple[str, ...] = ()
+    # As JSON.
+    headers: str | None = None
 
     def job(self, task: str, now: int) -> NewJob:
         """What members that are made now have in common."""
@@ -46,6 +49,8 @@ class MemberTerms(msgspec.Struct, frozen=True, omit_defaults=True):
             expires=None if self.expires is None else at + self.expires,
             serial=self.serial,
             after=self.after,
+            tags=self.tags,
+            headers=self.headers,
         )
 
 

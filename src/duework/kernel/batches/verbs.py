@@ -67,7 +67,8 @@ def _insert(tx: Tx, new: NewMembers, *, ids: Ids, lanes: Lanes, now: int) -> int
     common, payloads = new.member, new.payloads
     if not payloads:
         return 0
-    if new.keys is None and common.serial is None and common.after is None:
+    plain = common.serial is None and common.after is None and not common.carries
+    if new.keys is None and plain:
         first = ids.draw_many(len(payloads))[0]
         enqueue.insert_alike(tx, common, payloads, first, lanes.number(tx, common.lane))
         return len(payloads)

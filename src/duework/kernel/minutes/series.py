@@ -39,7 +39,8 @@ class Series:
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
         self._lock = threading.Lock()
-        self._pending: dict[Key, Numbers] = {}
+        # Empty if nobody counts, which is all that most commits ask.
+        self.pending: dict[Key, Numbers] = {}
         self._written = -WRITE_EVERY_MS
         self._broken = False
         # The transaction that has them, until it is committed or another one is asked.
@@ -50,20 +51,13 @@ class Series:
         minute = self._now() // MINUTE * MINUTE
         with self._lock:
             key = (minute, name, labels, kind)
-            if key not in self._pending and len(self._pending) >= MOST_SERIES:
+            if key not in self.pending and len(self.pending) >= MOST_SERIES:
                 key = (minute, name, "{}", kind)
-            count, total, most = self._pending.get(key, (0, 0.0, value))
-            self._pending[key] = (count + 1, total + value, max(most, value))
-
-    @property
-    def waiting(self) -> bool:
-        """Whether anything is not written yet."""
-        return bool(self._pending)
+            count, total, most = self.pending.get(key, (0, 0.0, value))
+            self.pending[key] = (count + 1, total + value, max(most, value))
 
     def write(self, tx: Tx) -> None:
         """The last thing that a transaction does, if there is anything and it is time."""
-        if not self._pending:
-            return
         # A clock that was set back must not keep it from writing.
         if not 0 <= self._now() - self._written < (MINUTE if self._broken else WRITE_EVERY_MS):
             self.write_now(tx)
@@ -71,7 +65,7 @@ class Series:
     def write_now(self, tx: Tx) -> None:
         """Write all that was counted with this transaction."""
         with self._lock:
-            taken = dict(self._pending)
+            taken = dict(self.pending)
         if not taken or tx is self._tx:
             return
         try:
@@ -88,16 +82,16 @@ class Series:
         if not self._broken:
             logger.error("the metrics cannot be written: %s", error)
         with self._lock:
-            self._broken, self._written, self._pending = True, self._now(), {}
+            self._broken, self._written, self.pending = True, self._now(), {}
 
     def _was_written(self, taken: dict[Key, Numbers], now: int) -> None:
         """What was counted meanwhile stays."""
         with self._lock:
             self._written, self._broken, self._tx = now, False, None
             for key, (count, total, most) in taken.items():
-                left = self._pending.pop(key, None)
+                left = self.pending.pop(key, None)
                 if left is not None and left[0] > count:
-                    self._pending[key] = (left[0] - count, left[1] - total, max(left[2], most))
+                    self.pending[key] = (left[0] - count, left[1] - total, max(left[2], most))
 
 
 def _rows(taken: dict[Key, Numbers]) -> list[tuple[int | str | float, ...]]:

@@ -8,7 +8,7 @@ is handed back with a time of its own, which it keeps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,10 @@ from duework.clock import FOREVER
 from duework.codec import decode, encode
 from duework.db.database import Tx
 from duework.db.queries import load
-from duework.errors import InvalidArguments, NotFound
+from duework.errors import InvalidArguments
 from duework.kernel.job import Claimed
 from duework.kernel.lanes import Lane
-from duework.kernel.paces.pace import AHEAD_MS, UNTIL_ASKED, Pace, Rate, State
+from duework.kernel.paces.pace import AHEAD_MS, Pace, Rate, State
 
 PACES = load("duework.kernel.paces", "paces")
 
@@ -399,43 +399,6 @@ def _gates_of_values(
     return {lane: gates for lane, gates in values.items() if gates}
 
 
-# From one state to another.
-Change = Callable[[State], State]
-
-
 def forget(tx: Tx, *, now: int, chunk: int) -> int:
     """Drop a chunk of the rows of values that have been quiet for long enough; how many."""
     return len(tx.query(PACES.forget_paces, {"now": now, "wanted": chunk}))
-
-
-def change(tx: Tx, name: str, kind: str | None, how: Change, *, now: int) -> None:
-    """An operator's wish: another state, and lanes that look at it at once."""
-    if kind is not None:
-        # Declared, and nothing was admitted by it yet.
-        tx.bulk(PACES.new_pace, [(name, kind, now)])
-    rows = tx.query(PACES.lock_paces, {"names": [name]})
-    if not rows:
-        raise NotFound(f"there is no pace {name}; `duework paces list` names those there are")
-    state = how(stored(rows[0][1]))
-    until = state.get("blocked", 0)
-    # What was used is counted anew with the state; a limit is not known here.
-    used = state.get("used", 0)
-    idle = max(until, now) if name.endswith("]") else None
-    values = (encode(state), used, used, until, idle, now, name)
-    tx.bulk(PACES.save_pace, [values])
-    tx.query(PACES.lanes_earlier, {"pace": name, "due": 0, "forever": FOREVER})
-
-
-def block(length: int, now: int) -> Change:
-    """Nothing is admitted for a while; 0 ends that."""
-    until = min(now + length, UNTIL_ASKED) if length else 0
-    return lambda state: {**state, "blocked": until}
-
-
-def reset(state: State) -> State:  # noqa: ARG001 - whatever it was
-    """As if it had never admitted anything."""
-    return {}
-
-
-def run(*, running: bool) -> Change:
-    return lambda state: {**state, "running": int(running)}

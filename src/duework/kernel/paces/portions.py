@@ -53,16 +53,3 @@ def shown(tx: Tx, name: str, pace: Pace | None, *, now: int) -> dict[str, Any] |
 def _state(tx: Tx, name: str, pace: Pace) -> State:
     rows = tx.query(PACES.look, {"name": name})
     return pace.load(stored(rows[0][0]) if rows else {})
-
-
-def take(tx: Tx, name: str, pace: Pace, units: int, *, now: int) -> bool:
-    """Take so much of it outside of a claim: all of it, or nothing if that is not left."""
-    rows = locked(tx, {name: pace}, now)
-    row = rows[name]
-    pace.bring_up(row.state, now)
-    granted = pace.left(row.state, now) >= units
-    if granted:
-        pace.take(row.state, now, units)
-        row.changed = row.taken = True
-    save(tx, rows, now)
-    return granted

@@ -14,7 +14,7 @@ from duework.averbs import Verbs, averb
 from duework.clock import FOREVER
 from duework.codec import encode
 from duework.durations import Duration, milliseconds
-from duework.errors import Gone, NotFound, UsageError
+from duework.errors import Conflict, Gone, NotFound, UsageError
 from duework.shapes.blobs import SHAPE, verbs
 from duework.shapes.blobs.stores import Store, chunks_of, store
 from duework.shapes.blobs.verbs import BLOBS, Blob, NewBlob
@@ -59,7 +59,12 @@ class Blobs(Verbs):
         kind = content_type or (TEXT if isinstance(data, str) else BYTES)
         due = FOREVER if end is None else now + end
         row = NewBlob(key, content, written.size, written.digest, kind, about, now, due, if_absent)
-        return self.engine.writer.call(verbs.put, [row])[0]
+        try:
+            return self.engine.writer.call(verbs.put, [row])[0]
+        except Conflict:
+            # It came too late, and its number is forgotten: what was written has no owner.
+            self._removed(content)
+            raise
 
     def get(self, key: str, *, max_age: Duration | None = None) -> bytes | None:
         """The content; None if there is no such blob, or it is older than `max_age`."""

@@ -7,6 +7,7 @@ another name until it is on the disk.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -97,7 +98,19 @@ def store(address: str | None, url: str, *, sync: bool) -> Store:
         return FolderStore(Path(address), sync=sync)
     if scheme == "file":
         return FolderStore(Path(unquote(urlsplit(address).path)), sync=sync)
-    raise UsageError(f"blobs are in a folder: a path or file:///…, not {scheme}://…")
+    if scheme == "s3":
+        return remote(address)
+    raise UsageError(
+        f"blobs are in a folder, a path or file:///…, or in s3://bucket/…: not {scheme}://…"
+    )
+
+
+@functools.cache
+def remote(address: str) -> Store:
+    """One for each address: it keeps connections."""
+    from duework.shapes.blobs.remote import RemoteStore
+
+    return RemoteStore(address)
 
 
 def _beside(url: str) -> Path:

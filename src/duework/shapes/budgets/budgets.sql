@@ -2,19 +2,37 @@
 
 -- name: bring_up
 -- The row as it is now: a new period begins with nothing spent, and none begins again: clocks differ.
+-- What the code says otherwise than the row is for `new_limit` and `new_period`.
 insert into duework_budget (name, declared, most, per, tz, period, turn, spent, reserved)
 values (:name, :limit, :limit, :per, :tz, :period, :turn, 0, 0)
 on conflict (name) do update
-set most = case when duework_budget.declared <> excluded.declared then excluded.declared
-                else duework_budget.most end,
-    declared = excluded.declared, per = excluded.per, tz = excluded.tz,
-    spent = case when excluded.period > duework_budget.period then 0 else duework_budget.spent end,
+set spent = case when excluded.period > duework_budget.period then 0 else duework_budget.spent end,
     reserved = case when excluded.period > duework_budget.period then 0 else duework_budget.reserved end,
     turn = case when excluded.period > duework_budget.period then excluded.turn
                 else duework_budget.turn end,
     period = case when excluded.period > duework_budget.period then excluded.period
                   else duework_budget.period end
-returning period, turn, most, spent, reserved
+returning period, turn, most, spent, reserved, declared, per, tz
+
+-- name: terms
+select declared, per, tz from duework_budget where name = :name
+
+-- name: new_limit
+update duework_budget set declared = :limit, most = :limit where name = :name
+
+-- name: into_period
+-- What was spent since the period began that holds from now on.
+update duework_spend set period = :period
+where budget = :name and at >= :period and period <> :period
+
+-- name: new_period
+update duework_budget
+set per = :per, tz = :tz, period = :period, turn = :turn,
+    spent = (select coalesce(sum(s.amount), 0) from duework_spend s
+             where s.budget = :name and s.period = :period and s.state in ('settled', 'assumed')),
+    reserved = (select coalesce(sum(s.amount), 0) from duework_spend s
+                where s.budget = :name and s.period = :period and s.state = 'reserved')
+where name = :name
 
 -- name: take
 update duework_budget
@@ -63,6 +81,20 @@ on conflict (budget, job) do update set period = excluded.period
 delete from duework_budget_waiter where budget = :name
 returning job, period
 
+-- name: some_waiters
+-- The oldest of this period.
+delete from duework_budget_waiter
+where budget = :name
+  and job in (select w.job from duework_budget_waiter w
+              where w.budget = :name and w.period = :period order by w.job limit :wanted)
+returning job
+
+-- name: drop_waiters
+-- Their period is over, and so is what they waited for.
+delete from duework_budget_waiter
+where exists (select 1 from duework_budget b
+              where b.name = duework_budget_waiter.budget and b.period <> duework_budget_waiter.period)
+
 -- name: listed
 select name, declared, most, per, tz, period, turn, spent, reserved
 from duework_budget
@@ -78,6 +110,10 @@ order by id desc
 limit :wanted
 
 -- name: drop_entries
+-- Those of the present period stay, however long it is that nobody has reserved anything.
 delete from duework_spend
-where id in (select id from duework_spend where at <= :until and state <> 'reserved' order by at limit :wanted)
+where id in (select s.id from duework_spend s
+             where s.at <= :until and s.state <> 'reserved'
+               and not exists (select 1 from duework_budget b where b.name = s.budget and b.period = s.period)
+             order by s.at limit :wanted)
 returning id

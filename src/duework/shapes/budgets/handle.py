@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from duework.averbs import Verbs, averb
 from duework.durations import Duration, milliseconds
 from duework.errors import NotFound, UsageError
+from duework.kernel.error_text import storable
 from duework.kernel.outcomes import BudgetSpent
 from duework.kernel.tasks import check_name
 from duework.shapes.budgets import SHAPE, verbs
@@ -133,6 +134,13 @@ class Budget(Hooks):
                 raise UsageError(f"there are two budgets {self.name!r} that differ")
         self._wiring = wiring
 
+    def arm(self) -> None:
+        """If the code has other terms by now, those who wait look whether they may go on."""
+        with self.wiring.engine.database.reading() as tx:
+            known = tx.query(BUDGETS.terms, {"name": self.name})
+        if known and tuple(known[0]) != (self.terms.limit, self.terms.per, self.terms.tz):
+            self.status()
+
     @property
     def name(self) -> str:
         """As it was declared."""
@@ -150,7 +158,9 @@ class Budget(Hooks):
 
         A reservation that nobody has ended after `hold`, since its process died, is settled as it is.
         """
-        return Spend(self, NewSpend(self.terms, millionths(amount), note[:200], milliseconds(hold)))
+        return Spend(
+            self, NewSpend(self.terms, millionths(amount), storable(note)[:200], milliseconds(hold))
+        )
 
     def status(self) -> BudgetStatus:
         """How it is now."""
@@ -189,11 +199,10 @@ class Budget(Hooks):
         return verbs.reserve(tx, new, self.wiring.engine)
 
     def _settle(self, tx: Tx, ends: list[SpendEnd]) -> Sequence[None]:
-        return verbs.settle(tx, ends, self.wiring.engine.clock.now())
+        return verbs.settle(tx, ends, self.wiring.engine)
 
     def _prune(self, tx: Tx, items: list[None]) -> Sequence[int]:
-        now = self.wiring.engine.clock.now()
-        return [verbs.prune(tx, now) for _ in items]
+        return [verbs.prune(tx, self.wiring.engine) for _ in items]
 
 
 def declare_budget(
@@ -210,11 +219,14 @@ def declare_budget(
 class Budgets(Verbs):
     """What an App knows of all budgets, also of those that this process does not declare."""
 
-    def search(self, prefix: str = "", *, limit: int = 100) -> list[BudgetStatus]:
-        """Every budget of which something was reserved, by name."""
+    def search(self, prefix: str = "", *, after: str = "", limit: int = 100) -> list[BudgetStatus]:
+        """Every budget of which something was reserved, by name; go on with `after=` the last one."""
+        # One more, since the last one is among them.
+        wanted = limit + bool(after)
         with self.engine.database.reading() as tx:
-            rows = verbs.listed(tx, limit, prefix)
-        return [self._status(row) for row in rows if row[0].startswith(prefix)]
+            rows = verbs.listed(tx, wanted, max(prefix, after))
+        found = [row for row in rows if row[0].startswith(prefix) and row[0] > after]
+        return [self._status(row) for row in found[:limit]]
 
     def get(self, name: str) -> BudgetStatus:
         """One of them; `NotFound` if there is none of that name."""
@@ -244,7 +256,7 @@ class Budgets(Verbs):
 
     def _bring_up(self, tx: Tx, wanted: list[BudgetTerms]) -> Sequence[None]:
         for each in sorted(wanted, key=lambda one: one.name):
-            verbs.bring_up(tx, each, self.engine.clock.now())
+            verbs.bring_up(tx, each, self.engine)
         return [None for _ in wanted]
 
     def _raise_to(self, tx: Tx, wanted: list[tuple[str, int]]) -> Sequence[None]:

@@ -9,19 +9,20 @@ from zoneinfo import ZoneInfo
 from duework.errors import UsageError
 
 MILLION = 1_000_000
+MOST = 10**12
 PERIODS = ("minute", "hour", "day", "month")
 _LENGTHS = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
 Amount = int | float | str | Decimal
 
 
 def millionths(amount: Amount) -> int:
-    """An amount as whole millionths; a number from 0 up."""
+    """An amount as whole millionths; a number from 0 up that can still be added to."""
     try:
         exact = Decimal(str(amount))
     except InvalidOperation:
         exact = Decimal(-1)
-    if isinstance(amount, bool) or not exact.is_finite() or exact < 0:
-        raise UsageError(f"an amount is a number from 0 up, not {amount!r}")
+    if isinstance(amount, bool) or not exact.is_finite() or not 0 <= exact <= MOST:
+        raise UsageError(f"an amount is a number from 0 up to {MOST:,}, not {amount!r:.50}")
     return int((exact * MILLION).to_integral_value())
 
 

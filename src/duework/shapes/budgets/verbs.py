@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 BUDGETS = load(__package__ or "", "budgets")
 # How long the ledger is kept.
 LEDGER_KEPT = 400 * DAY
+# So many of those who wait look again when something is given back.
+WOKEN = 10
 
 
 class BudgetTerms(msgspec.Struct, frozen=True):
@@ -61,19 +63,41 @@ class SpendEnd(msgspec.Struct, frozen=True):
     state: str = "settled"
 
 
-def bring_up(tx: Tx, terms: BudgetTerms, now: int) -> tuple[int, int, int, int, int]:
+def bring_up(tx: Tx, terms: BudgetTerms, engine: Engine) -> tuple[int, int, int, int, int]:
     """The row of a budget in the present period: its begin and end, most, spent and reserved."""
-    start, turn = period(now, terms.per, terms.tz)
+    start, turn = period(engine.clock.now(), terms.per, terms.tz)
     values = {"name": terms.name, "limit": terms.limit, "per": terms.per, "tz": terms.tz}
-    [row] = tx.query(BUDGETS.bring_up, {**values, "period": start, "turn": turn})
+    values |= {"period": start, "turn": turn}
+    [row] = tx.query(BUDGETS.bring_up, values)
+    if tuple(row[5:]) != (terms.limit, terms.per, terms.tz):
+        _change(tx, row[5:], values, engine)
+        [row] = tx.query(BUDGETS.bring_up, values)
     return row[0], row[1], row[2], row[3], row[4]
+
+
+def _change(tx: Tx, known: Sequence[Any], values: dict[str, Any], engine: Engine) -> None:
+    """The code has other terms than the row: those who wait look whether they may go on."""
+    if known[0] != values["limit"]:
+        tx.query(BUDGETS.new_limit, values)
+    if tuple(known[1:]) != (values["per"], values["tz"]):
+        tx.query(BUDGETS.into_period, values)
+        tx.query(BUDGETS.new_period, values)
+    jobs = [job for job, _ in tx.query(BUDGETS.waiters, {"name": values["name"]})]
+    _wake(tx, jobs, engine)
+
+
+def _wake(tx: Tx, jobs: Sequence[int], engine: Engine) -> None:
+    for job in sorted(jobs):
+        moves.wake(tx, job, now=engine.clock.now())
+    if jobs:
+        engine.ring_after(tx)
 
 
 def reserve(tx: Tx, new: Sequence[NewSpend], engine: Engine) -> list[Reserved]:
     """Take amounts, as far as they are left."""
     now, answers = engine.clock.now(), dict[int, Reserved]()
     for place, each in sorted(enumerate(new), key=lambda one: one[1].terms.name):
-        start, turn, most, spent, held = bring_up(tx, each.terms, now)
+        start, turn, most, spent, held = bring_up(tx, each.terms, engine)
         values = {"name": each.terms.name, "amount": each.amount}
         if not tx.query(BUDGETS.take, values):
             answers[place] = Reserved(0, most - spent - held, turn)
@@ -85,8 +109,12 @@ def reserve(tx: Tx, new: Sequence[NewSpend], engine: Engine) -> list[Reserved]:
     return [answers[place] for place in range(len(new))]
 
 
-def settle(tx: Tx, ends: Sequence[SpendEnd], now: int) -> list[None]:
-    """End reservations; one that was assumed meanwhile is put right, one that has ended stays."""
+def settle(tx: Tx, ends: Sequence[SpendEnd], engine: Engine) -> list[None]:
+    """End reservations; one that was assumed meanwhile is put right, one that has ended stays.
+
+    What is given back lets some of those go on who wait for it.
+    """
+    now = engine.clock.now()
     rows = {row[0]: row for row in tx.query(BUDGETS.entries, {"ids": sorted({e.id for e in ends})})}
     spent: Counter[tuple[str, int]] = Counter()
     reserved: Counter[tuple[str, int]] = Counter()
@@ -102,6 +130,9 @@ def settle(tx: Tx, ends: Sequence[SpendEnd], now: int) -> list[None]:
     for name, start in sorted({*spent, *reserved}):
         sums = {"spent": spent[name, start], "reserved": reserved[name, start]}
         tx.query(BUDGETS.add_up, {"name": name, "period": start, **sums})
+        if sum(sums.values()) < 0:
+            waiting = {"name": name, "period": start, "wanted": WOKEN}
+            _wake(tx, [row[0] for row in tx.query(BUDGETS.some_waiters, waiting)], engine)
     return [None for _ in ends]
 
 
@@ -117,22 +148,21 @@ def wait(tx: Tx, terms: BudgetTerms, amount: int, job: int, now: int) -> None:
 
 def raise_to(tx: Tx, wanted: Sequence[tuple[str, int]], engine: Engine) -> list[None]:
     """Change limits, and let the jobs go on that wait for that."""
-    now = engine.clock.now()
     for name, limit in sorted(wanted):
         found = tx.query(BUDGETS.raise_to, {"name": name, "limit": limit})
         if not found:
             raise NotFound(f"there is no budget {name}, or nothing was ever reserved of it")
-        for job, start in sorted(tx.query(BUDGETS.waiters, {"name": name})):
-            if start == found[0][0]:
-                moves.wake(tx, job, now=now)
-    engine.ring_after(tx)
+        waiting = tx.query(BUDGETS.waiters, {"name": name})
+        _wake(tx, [job for job, start in waiting if start == found[0][0]], engine)
     return [None for _ in wanted]
 
 
-def prune(tx: Tx, now: int) -> int:
+def prune(tx: Tx, engine: Engine) -> int:
     """Settle what was left open at its reserved amount; forget what is too old. How many."""
+    now = engine.clock.now()
     left = [row[0] for row in tx.query(BUDGETS.left_open, {"now": now, "wanted": CHUNK})]
-    settle(tx, [SpendEnd(each, None, "assumed") for each in left], now)
+    settle(tx, [SpendEnd(each, None, "assumed") for each in left], engine)
+    tx.query(BUDGETS.drop_waiters, {})
     values = {"until": now - LEDGER_KEPT, "wanted": CHUNK}
     return max(len(left), len(tx.query(BUDGETS.drop_entries, values)))
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from duework.errors import InvalidArguments, UsageError
-from duework.kernel.error_text import describe
+from duework.errors import Conflict, InvalidArguments, UsageError
+from duework.kernel.error_text import describe, said
 from duework.kernel.moves import complete
-from duework.kernel.outcomes import Retry, Snooze, Throttled
+from duework.kernel.outcomes import Outcome, Retry, Snooze, Throttled
 from duework.kernel.run import Run, buffer_of
 from duework.kernel.tasks import leads_with
 from duework.shapes.events import verbs
@@ -73,9 +73,13 @@ def single(function: Handler, *, bulk: bool) -> Handler:
 
 
 def _said(answer: Any, *, bulk: bool) -> Any:
-    return (
-        Retry(None, "it was given back") if bulk and isinstance(answer, list) and answer else answer
-    )
+    return Retry(None, "it was given back") if bulk and _given_back(answer) else answer
+
+
+def _given_back(answer: Any) -> set[int]:
+    """The events that a function returned to run again; whatever else it returned says nothing."""
+    listed = answer if isinstance(answer, (list, tuple, set)) else ()
+    return {each.id for each in listed if isinstance(each, Event)}
 
 
 class Bulks:
@@ -93,26 +97,28 @@ class Bulks:
         """The function behind the job that runs the next bulk."""
         if inspect.iscoroutinefunction(self._function):
 
-            async def abulk(run: Run, subscriber: str) -> None:
+            async def abulk(run: Run, subscriber: str) -> Outcome | None:
                 events, odd = self._next(run, subscriber)
                 try:
                     back = await self._function(*self._given(run, events)) if events else None
                 except (Snooze, Throttled):
                     raise
                 except Exception as error:  # noqa: BLE001 - whatever it raises, each event runs alone
-                    return self._failed(run, subscriber, {**events, **odd}, describe(error))
+                    self._failed(run, subscriber, {**events, **odd}, describe(error))
+                    return None
                 return self._went(run, subscriber, events, odd, back)
 
             return abulk
 
-        def bulk(run: Run, subscriber: str) -> None:
+        def bulk(run: Run, subscriber: str) -> Outcome | None:
             events, odd = self._next(run, subscriber)
             try:
                 back = self._function(*self._given(run, events)) if events else None
             except (Snooze, Throttled):
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it raises, each event runs alone
-                return self._failed(run, subscriber, {**events, **odd}, describe(error))
+                self._failed(run, subscriber, {**events, **odd}, describe(error))
+                return None
             return self._went(run, subscriber, events, odd, back)
 
         return bulk
@@ -145,11 +151,17 @@ class Bulks:
 
     def _went(
         self, run: Run, name: str, events: dict[int, Any], odd: dict[int, Any], back: Any
-    ) -> None:
-        returned = {each.id for each in back or () if isinstance(each, Event)}
+    ) -> Outcome | None:
+        if isinstance(back, (Snooze, Throttled)):
+            return back
+        if isinstance(back, Outcome):
+            self._failed(run, name, {**events, **odd}, said(back))
+            return None
+        returned = _given_back(back)
         again = [job for job, event in events.items() if event.id in returned]
         done = [job for job in events if job not in again]
         self._end(run, name, done, sorted([*again, *odd]), "it was given back")
+        return None
 
     def _end(
         self, run: Run, name: str, done: Sequence[int], alone: Sequence[int], why: str
@@ -158,7 +170,9 @@ class Bulks:
         engine, job, keep = self._engine(), run.job.id, self.definition.keep_ms
 
         def end(tx: Tx) -> None:
-            complete(tx, done, engine.around(), keep=keep)
+            if len(complete(tx, done, engine.around(), keep=keep)) < len(done):
+                # One of them has run by itself meanwhile, or was cancelled: nothing of this may count.
+                raise Conflict(f"an event of this bulk for {name} was taken out while it ran")
             verbs.run_alone(tx, name, alone, engine)
             verbs.run_next(tx, name, engine, ended=job)
             if alone:

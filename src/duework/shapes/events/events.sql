@@ -115,10 +115,14 @@ where p.event = :event
 order by p.subscriber
 
 -- name: over
+-- One that waits for its bulk stays until then.
 delete from duework_event
-where id in (select id from duework_event where due <= :now order by due limit :wanted)
+where id in (select e.id from duework_event e
+             where e.due <= :now
+               and not exists (select 1 from duework_event_job j where j.event = e.id and j.parked = 1)
+             order by e.due limit :wanted)
 returning id
 
 -- name: over_jobs
--- Those of events that are gone; one that waits for its bulk stays until then.
+-- Those of events that are gone.
 delete from duework_event_job where event in (select value from json_each(:ids)) and parked = 0

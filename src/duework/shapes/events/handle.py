@@ -230,10 +230,11 @@ class EventVerbs(Verbs):
 
     def failed(self, subscriber: str, *, before: int = 2**62, limit: int = 50) -> list[FailedEvent]:
         """Events that a subscriber has given up on, newest first; go on with `before=` the last job."""
-        found = self.wiring.jobs.search(
-            phase="failed", task=subscriber, before=before, limit=min(limit, MOST)
-        )
-        return [_failed(job) for job in found]
+        found = self._given_up(subscriber, before, min(limit, MOST))
+        return [each for job in found if (each := _failed(job)) is not None]
+
+    def _given_up(self, subscriber: str, before: int, limit: int) -> list[Job[Any]]:
+        return self.wiring.jobs.search(phase="failed", task=subscriber, before=before, limit=limit)
 
     def _read(self, statement: Any, **values: Any) -> list[Any]:
         with self.engine.database.reading() as tx:
@@ -257,11 +258,12 @@ class EventVerbs(Verbs):
         """Jobs of failed events, a chunk at a time; `NotFound` if one of those that are named is none."""
         missing, before = set(events or ()), 2**62
         chosen: list[list[int]] = []
-        while found := self.failed(subscriber, before=before, limit=CHUNK):
-            wanted = [each for each in found if events is None or each.event.id in missing]
+        while found := self._given_up(subscriber, before, CHUNK):
+            failed = [each for job in found if (each := _failed(job)) is not None]
+            wanted = [each for each in failed if events is None or each.event.id in missing]
             missing -= {each.event.id for each in wanted}
             chosen.append([each.job for each in wanted])
-            before = found[-1].job
+            before = found[-1].id
         if missing:
             raise NotFound(f"{subscriber} has no failed event {min(missing)}")
         yield from filter(None, chosen)
@@ -291,8 +293,11 @@ def _event(row: Sequence[Any]) -> Event[Any]:
     return Event(row[0], row[1], decode(row[2]), row[4])
 
 
-def _failed(job: Job[Any]) -> FailedEvent:
-    event = msgspec.convert(decode(job.payload)["event"], Event[Any])
+def _failed(job: Job[Any]) -> FailedEvent | None:
+    """None for a job of a plain task that had the subscriber's name before."""
+    if not isinstance(payload := decode(job.payload).get("event"), dict):
+        return None
+    event = msgspec.convert(payload, Event[Any])
     return FailedEvent(event, job.task, job.id, job.failures, job.error, job.settled)
 
 

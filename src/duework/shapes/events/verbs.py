@@ -17,7 +17,7 @@ from duework.codec import encode
 from duework.db.queries import load
 from duework.kernel.facts import ShapeFact
 from duework.kernel.job import KEEP, LaneName, NewEvent, NewJob
-from duework.kernel.moves import forget, move, still_held, wake
+from duework.kernel.moves import forget, hasten, move, still_held
 from duework.kernel.paces.pace import UNTIL_ASKED
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def run_next(tx: Tx, name: str, engine: Engine, ended: int | None = None) -> Non
         new = NewJob(lane, encode({"subscriber": name}), at, owner=f"{BULKS}{name}")
         job = engine.enqueue(tx, [new])[0].id
     elif job is not None and full:
-        wake(tx, job, now=now)
+        hasten(tx, job, now=now)
         engine.ring_after(tx)
     if job != row.job:
         tx.query(EVENTS.set_job, {"name": name, "job": job})

@@ -8,12 +8,12 @@ from typing import Any
 
 from duework.db.sqlite.image import OVER, Image
 from duework.db.sqlite.pages import PAGE, changed, packed, unpacked
-from duework.db.writer.answers import Waiting
 from duework.db.writer.blocks import inside_transaction
+from duework.db.writer.requests import Waiting
 from duework.durations import Duration, Moment, planned
 from duework.errors import UsageError
 from duework.kernel.engine import Engine
-from duework.kernel.job import NewJob
+from duework.kernel.job import NewJob, new_event
 from duework.shapes.objects.kind import Kind
 from duework.shapes.objects.store import SMALL, Alarm, Loaded, ObjectChange, ShapeWrite, Stored
 
@@ -191,6 +191,9 @@ class Cell:
     def schedule(self, task: Any, options: dict[str, Any]) -> None:
         new = task.as_schedule(options, self._engine.clock.now())
         self._new.append(ShapeWrite("schedule", new))
+
+    def publish(self, event: str, payload: Any) -> None:
+        self._new.append(ShapeWrite("event", new_event(event, payload)))
 
     def delete(self) -> None:
         self._going = True

@@ -99,9 +99,9 @@ class DurableObject:
     def _schedule(self, task: Any, /, **options: Any) -> None:
         self._side.schedule(task, options)
 
-    def publish(self, event: str, /, payload: Any = None) -> None:  # noqa: ARG002 - of a later step
-        """Publish an event with this call's commit. There are no events yet."""
-        raise UsageError("there are no events to publish yet: use self.enqueue(task, …)")
+    def publish(self, event: str, payload: Any = None, /) -> None:
+        """Publish an event, of which every subscriber gets a job, with this call's commit."""
+        self._side.publish(event, payload)
 
     def delete(self) -> None:
         """Remove the object, its database and its alarm, with this call's commit."""

@@ -20,8 +20,8 @@ from typing import Any
 from duework.clock import monotonic, pause
 from duework.db.database import Tx
 from duework.db.sqlite.image import Image
-from duework.db.writer.answers import answer_all
 from duework.db.writer.blocks import inside
+from duework.db.writer.requests import answer_all
 from duework.errors import DatabaseError, LeaseLost, UsageError
 from duework.kernel.engine import Engine
 from duework.shapes.objects import store

@@ -11,9 +11,10 @@ from typing import Any
 from duework.averbs import Verbs, averb
 from duework.durations import Duration, milliseconds
 from duework.errors import NotFound, UsageError
-from duework.kernel.paces import admission
-from duework.kernel.paces.admission import PACES, Change
+from duework.kernel.paces import admission, wishes
+from duework.kernel.paces.admission import PACES
 from duework.kernel.paces.pace import Pace, whole
+from duework.kernel.paces.wishes import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class PaceStatus:
     def _run(self, *, running: bool) -> None:
         if self.kind != "adaptive":
             raise UsageError(f"{self.name} is no adaptive pace; use block, or pause its queue")
-        self._paces.change(self.name, admission.run(running=running))
+        self._paces.change(self.name, wishes.run(running=running))
 
     ablock = averb(block)
     areset = averb(reset)
@@ -96,11 +97,11 @@ class Paces(Verbs):
 
     def block(self, name: str, length: Duration) -> None:
         """Start nothing more of a pace for so long; 0 ends a block."""
-        self.change(name, admission.block(milliseconds(length), self.now()))
+        self.change(name, wishes.block(milliseconds(length), self.now()))
 
     def reset(self, name: str) -> None:
         """Let a pace forget everything: what it used, what blocks it, what it learned."""
-        self.change(name, admission.reset)
+        self.change(name, wishes.reset)
 
     def take(self, name: str, units: int = 1) -> bool:
         """Take so much of a quota at once; False, and nothing is taken, if that is not left of it.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from duework.shapes.steps import verbs
 from duework.shapes.steps.verbs import STEPS, Recorded, StepRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from duework.db.database import Tx
     from duework.kernel.engine import Engine
@@ -72,69 +73,76 @@ class Flow:
     ) -> Any:
         """Run a function once, and record what it returned with the effects that it made."""
         check_count("retries of a step", retries, 0)
-        row = await self._arrive(name, "step")
         codec = ResultCodec(_result_type(function))
-        if row.state == "done":
-            return codec.decode(row.result or "null")
-        if row.state == "failed":
-            raise StepFailed(f"step {row.name}: {row.error}")
-        if row.due is not None and row.due > self._now():
-            self._free(row.due)
-        effects, outside = list[Any](), self._buffer.effects
-        self._inside, self._buffer.effects = row.name, effects
-        try:
-            text = codec.encode(await _called(function, args))
-        except Outcome:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a step raises is its failure
-            self._failed(row, error, retries, backoff)
-        finally:
-            self._inside, self._buffer.effects = None, outside
-        closed = in_order(effects, self._enqueued)
-        done = row._replace(state="done", result=text, due=None, error=None, ended=self._now())
-        return codec.decode((await self._commit(done, closed)).result or "null")
+        async with self._arrived(name, "step") as row:
+            if row.state == "done":
+                return codec.decode(row.result or "null")
+            if row.state == "failed":
+                raise StepFailed(f"step {row.name}: {row.error}")
+            if row.due is not None and row.due > self._now():
+                self._free(row.due)
+            effects, outside = list[Any](), self._buffer.effects
+            self._buffer.effects = effects
+            try:
+                text = codec.encode(await _called(function, args))
+            except Outcome:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever a step raises is its failure
+                self._failed(row, error, retries, backoff)
+            finally:
+                self._buffer.effects = outside
+            closed = in_order(effects, self._enqueued)
+            done = row._replace(state="done", result=text, due=None, error=None, ended=self._now())
+            return codec.decode((await self._commit(done, closed)).result or "null")
 
     async def sleep(self, length: Duration, name: str) -> None:
         """Go on after so long; nothing waits meanwhile."""
-        row = await self._arrive(name, "sleep")
-        if row.due is None:
-            now = self._now()
-            # What is recorded is when it ends, which does not change any more.
-            row = row._replace(state="done", due=now + milliseconds(length), ended=now)
-            self._free(row.due or now, partial(_recorded, job=self._job.id, row=row))
-        if row.due is not None and row.due > self._now():
-            self._free(row.due)
+        async with self._arrived(name, "sleep") as row:
+            if row.due is None:
+                now = self._now()
+                due = now + milliseconds(length)
+                # What is recorded is when it ends, which does not change any more.
+                slept = row._replace(state="done", due=due, ended=now)
+                self._free(due, partial(_recorded, job=self._job.id, row=slept))
+            elif row.due > self._now():
+                self._free(row.due)
 
     async def wait_for(self, event: str, key: str, within: Duration | None) -> Any:
         """The payload of the next signal of an event, of those since the job was enqueued."""
         NewSignal(event, key)  # refuses what is no name
-        row = await self._arrive((f"{event}:{key}" if key else event)[:NAME], "wait")
-        if row.state == "trying":
-            due = NEVER if within is None else min(self._now() + milliseconds(within), NEVER)
-            row = row._replace(state="waiting", event=event, key=key, due=due)
-        if row.state == "waiting":
-            row = await self._received(row)
-        if row.state == "failed":
-            raise WaitTimeout(f"{row.name}: {row.error}")
-        return _ANYTHING.decode(row.result or "null")
+        async with self._arrived((f"{event}:{key}" if key else event)[:NAME], "wait") as found:
+            row = found
+            if row.state == "trying":
+                due = NEVER if within is None else min(self._now() + milliseconds(within), NEVER)
+                row = row._replace(state="waiting", event=event, key=key, due=due)
+            if row.state == "waiting":
+                row = await self._received(row)
+            if row.state == "failed":
+                raise WaitTimeout(f"{row.name}: {row.error}")
+            return _ANYTHING.decode(row.result or "null")
 
     async def child(self, name: str, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Enqueue a job, wait for its end with no worker held, and give its result."""
-        row = await self._arrive(name, "child")
-        new = task.as_job(args, kwargs, self._now())
+        async with self._arrived(name, "child") as row:
+            if row.state == "trying":
+                self._start_child(row, task.as_job(args, kwargs, self._now()))
+            if row.state == "waiting":
+                on = partial(verbs.wait_on, job=self._job.id, row=row, now=self._now())
+                self._free(NEVER, on)
+            if row.state == "failed":
+                raise StepFailed(f"child {row.name}: {row.error}")
+            # Of a task that runs elsewhere the type of its result is not known here.
+            known = self._engine.registry.get(task.task_name)
+            return (_ANYTHING if known is None else known.result).decode(row.result or "null")
+
+    def _start_child(self, row: StepRow, new: NewJob) -> None:
         if new.key is not None or new.batch is not None:
-            raise UsageError(f"child {name}: a job that is waited for has no key of its own")
-        if row.state == "trying":
-            waits = row._replace(state="waiting")
-            start = partial(
-                verbs.start_child, job=self._job.id, row=waits, new=new, engine=self._engine
-            )
-            self._free(NEVER, start)
-        if row.state == "waiting":
-            self._free(NEVER, partial(verbs.wait_on, job=self._job.id, row=row, now=self._now()))
-        if row.state == "failed":
-            raise StepFailed(f"child {row.name}: {row.error}")
-        return self._engine.registry.find(new.lane.task).result.decode(row.result or "null")
+            raise UsageError(f"child {row.name}: a job that is waited for has no key of its own")
+        waits = row._replace(state="waiting")
+        start = partial(
+            verbs.start_child, job=self._job.id, row=waits, new=new, engine=self._engine
+        )
+        self._free(NEVER, start)
 
     # --- what the worker asks
 
@@ -142,6 +150,8 @@ class Flow:
         self, value: Any, error: BaseException | None, now: int
     ) -> tuple[Any, BaseException | None]:
         """What came of the attempt, seen with its steps."""
+        if error is None and self._inside is not None:
+            error = UsageError(f"step {self._inside} has not ended, and its task has: await it")
         done = error is None and not isinstance(value, Outcome)
         if done and self._freed is None and self._unreached is None:
             self._unreached = (self._recorded or {}).get(self._place + 1)
@@ -156,15 +166,18 @@ class Flow:
             later = Snooze(0)
             later.after_ms = max(due - now, 0)
             return later, None
+        if error is None and self._recorded is not None:
+            # What was caught belongs to what the task did then, whatever it returns.
+            effects += self._pending(now)
         if done and self._recorded is not None:
-            ended: Effect = lambda tx: verbs.mark(tx, self._job.id, "ended")  # noqa: E731 - typed
-            effects += [*self._pending(now), ended]
+            effects.append(lambda tx: verbs.mark(tx, self._job.id, "ended"))
         return value, error
 
     # --- inside
 
-    async def _arrive(self, name: str, kind: str) -> StepRow:
-        """Take the next place: what is recorded of it, or what is to be."""
+    @asynccontextmanager
+    async def _arrived(self, name: str, kind: str) -> AsyncIterator[StepRow]:
+        """Take the next place, and no other until that is left: what is recorded of it, or is to be."""
         if not isinstance(name, str) or not 0 < len(name) <= NAME:
             raise UsageError(
                 f"the name of a step is a text of 1 to {NAME} characters: not {name!r:.50}"
@@ -174,6 +187,13 @@ class Flow:
         if self._freed is not None or self._unreached is not None:
             # The task has caught what it was not meant to.
             raise WorkerFreed
+        self._inside = name
+        try:
+            yield await self._arrive(name, kind)
+        finally:
+            self._inside = None
+
+    async def _arrive(self, name: str, kind: str) -> StepRow:
         if self._recorded is None:
             self._recorded = await asyncio.to_thread(self._load)
         self._place += 1

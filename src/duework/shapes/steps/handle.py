@@ -49,7 +49,7 @@ class Workflow:
 
     job: int
     task: str
-    # running, attention, ended or cancelled.
+    # running, attention, failed, ended or cancelled.
     state: str
     # Why it needs attention.
     reason: str | None

@@ -18,6 +18,14 @@ on conflict (job) do update set state = 'running', reason = null, call = exclude
 -- name: moved
 update duework_workflow set state = :state, reason = :reason where job = :job
 
+-- name: keep_heard
+-- What one run of a job has taken, the next one does not take again.
+insert into duework_heard (job, event, key, signal)
+select job, event, key, max(signal) from duework_step
+where job = :job and signal is not null
+group by job, event, key
+on conflict (job, event, key) do update set signal = excluded.signal
+
 -- name: forget
 delete from duework_step where job = :job
 
@@ -60,14 +68,22 @@ select id, payload from duework_signal
 where event = :event and key = :key and id >= :since
   and id > coalesce((select max(signal) from duework_step
                      where job = :job and event = :event and key = :key), 0)
+  and id > coalesce((select signal from duework_heard
+                     where job = :job and event = :event and key = :key), 0)
 order by id
 limit 1
 
 -- name: listed
-select w.job, w.task, w.state, w.reason, w.started,
+-- One that runs as far as its steps go may have failed, or been cancelled, as a job.
+select w.job, w.task, w.shown, w.reason, w.started,
        (select count(*) from duework_step s where s.job = w.job and s.state = 'done')
-from duework_workflow w
-where w.job < :before and (:state = '' or w.state = :state)
+from (select f.job, f.task, f.reason, f.started,
+             case when f.state = 'running' and j.state in ('failed', 'cancelled') then j.state
+                  else f.state end as shown
+      from duework_workflow f
+      left join duework_job j on j.id = f.job
+      where f.job < :before) w
+where :state = '' or w.shown = :state
 order by w.job desc
 limit :wanted
 
@@ -95,6 +111,9 @@ update duework_workflow set due = :due where job in (select value from json_each
 
 -- name: drop_steps
 delete from duework_step where job in (select value from json_each(:ids))
+
+-- name: drop_heard
+delete from duework_heard where job in (select value from json_each(:ids))
 
 -- name: drop_workflows
 delete from duework_workflow where job in (select value from json_each(:ids))

@@ -91,6 +91,7 @@ def _written(tx: Tx, item: Recorded) -> Any:
 def open_workflow(tx: Tx, job: Claimed, *, fresh: bool, now: int) -> None:
     """Say that a job has steps; what an earlier call of it has recorded is forgotten."""
     if fresh:
+        tx.query(STEPS.keep_heard, {"job": job.id})
         tx.query(STEPS.forget, {"job": job.id})
     call = call_of(job.task, job.payload)
     values = {"job": job.id, "task": job.task, "call": call, "now": now, "due": now + DAY}
@@ -237,6 +238,7 @@ def prune(tx: Tx, now: int) -> int:
     looked = tx.query(STEPS.over, {"now": now, "wanted": CHUNK})
     gone = sorted(job for job, there in looked if there is None)
     tx.query(STEPS.drop_steps, {"ids": gone})
+    tx.query(STEPS.drop_heard, {"ids": gone})
     tx.query(STEPS.drop_workflows, {"ids": gone})
     kept = sorted(job for job, there in looked if there is not None)
     tx.query(STEPS.look_again, {"ids": kept, "due": now + DAY})

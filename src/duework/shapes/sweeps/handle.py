@@ -11,7 +11,7 @@ from duework.averbs import Verbs, averb
 from duework.durations import Duration, milliseconds
 from duework.errors import NotFound, UsageError
 from duework.kernel.failures.retry import Backoff, Exponential, delays
-from duework.kernel.paces import admission, portions
+from duework.kernel.paces import portions, wishes
 from duework.kernel.tasks import check_count, gates
 from duework.shapes.shape import CHUNK, Hooks, Shape, in_chunks
 from duework.shapes.sweeps import SHAPE, verbs
@@ -220,7 +220,7 @@ class SweepVerbs(Verbs):
         def verb(tx: Tx) -> None:
             for pace in own:
                 kind = self.registry.paces[pace].kind
-                engine.change_pace(tx, [(pace, kind, admission.reset)])
+                engine.change_pace(tx, [(pace, kind, wishes.reset)])
             verbs.reset(tx, name)
 
         return self._do(name, verb)

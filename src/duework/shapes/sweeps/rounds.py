@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from duework.errors import UsageError
+from duework.kernel import moves
 from duework.kernel.error_text import describe, said
 from duework.kernel.outcomes import Cancel, Fail, Outcome, Retry, Snooze, Throttled
 from duework.kernel.paces.admission import AddressedReport
@@ -46,7 +47,8 @@ def wrapped(query: str, column: str) -> str:
 
     By a look at one row for each that the query gives, and no join: its own order and its index stay.
     """
-    text = query.strip().rstrip(";")
+    # A comment at its end goes on no further than its line.
+    text = query.strip().rstrip(";") + "\n"
     skipped = f"i.sweep = :sweep and i.key = cast(q.{column} as text)"
     # The text is the code's own, and so is the name of the column: an argument of its function.
     return (
@@ -97,6 +99,8 @@ class SweepRounds:
         self.timeout_s: float | None = None
         self.gates: tuple[Gate, ...] = ()
         self.delay: Callable[[int], int | None] = lambda _: 0
+        # What the last round of this process did: a query that finds it at once again has not noticed.
+        self._just_done: set[str] = set()
 
     def runner(self) -> Callable[..., Any]:
         """The function behind the job that sweeps."""
@@ -109,20 +113,24 @@ class SweepRounds:
     async def _round(self, run: Run) -> Snooze | None:
         engine = self._engine()
         row, most, idle_ms, items = await asyncio.to_thread(self._find, run)
-        if row is None or row.state != "running" or row.job != run.job.id:
+        if row is None or row.state != "running" or row.job != run.job.id or _moved(row, run):
             buffer_of(run).add(lambda tx: verbs.leave(tx, self.name, run.job.id, engine))
             return None
         if items and self.gates and most:
             [most] = await engine.writer.acall(self._take, [len(items)], patience=None)
-        chosen = items[:most]
+        chosen, blocked = items[:most], 0
         if row.current is not None and row.current != ROUND:
             chosen = await self._blame(run, row.current.removeprefix(ALONE), chosen)
+        self._just_done = set()
         if chosen or row.current is not None:
             await self._begin(run, ROUND)
             # The last round was not completed: one of its items may be why.
-            await self._groups(run, chosen, alone=row.current is not None)
+            blocked = await self._groups(run, chosen, alone=row.current is not None)
             buffer_of(run).add(doing(SWEEPS.ends, {"name": self.name, "job": run.job.id}))
-        wait = await asyncio.to_thread(self._wait, len(items), idle_ms)
+        wait = max(await asyncio.to_thread(self._wait, len(items), idle_ms), blocked)
+        if run.job.failures:
+            at = engine.clock.now() + wait
+            buffer_of(run).add(lambda tx: moves.move(tx, [(run.job.id, at)]) and None)
         return Snooze(wait / 1000)
 
     # --- finding
@@ -133,8 +141,9 @@ class SweepRounds:
         with engine.database.reading() as tx:
             rows = [SweepRow(*row) for row in tx.query(SWEEPS.sweep, {"name": self.name})]
             most, interval, _ = look(tx, self.gates, MOST, now=now)
-            found = self._items(tx, run, most) if rows and most else []
-        return (rows[0] if rows else None), most, interval or self.every_ms, found
+            found = _each_once(self._items(tx, run, most)) if rows and most else {}
+        items = [found[key] for key in found if key not in self._just_done]
+        return (rows[0] if rows else None), most, interval or self.every_ms, items
 
     def _items(self, tx: Tx, run: Run, most: int) -> list[Any]:
         if isinstance(self._source, str):
@@ -164,18 +173,23 @@ class SweepRounds:
 
     # --- doing
 
-    async def _groups(self, run: Run, chosen: list[Any], *, alone: bool) -> None:
+    async def _groups(self, run: Run, chosen: list[Any], *, alone: bool) -> int:
+        """How long to leave everything alone after them, since one of them was throttled."""
         size = 1 if alone else self.parallel
         for place in range(0, len(chosen), size):
             if run.cancelled:
-                return
+                return 0
             group = chosen[place : place + size]
             if alone:
                 await self._begin(run, f"{ALONE}{_key(group[0][0])}")
             ended = await asyncio.gather(*(self._one(run, each) for each in group))
             ended = await self._commit(run, list(ended), first=place == 0)
-            if any(each.word == "throttled" for each in ended) or not await self._goes_on(run):
-                return
+            if self.every_ms:
+                self._just_done |= {each.key for each in ended if each.word == "completed"}
+            throttled = [each.wait_ms or 0 for each in ended if each.word == "throttled"]
+            if throttled or not await self._goes_on(run):
+                return max(throttled, default=0)
+        return 0
 
     async def _goes_on(self, run: Run) -> bool:
         def look() -> bool:
@@ -195,11 +209,18 @@ class SweepRounds:
         await self._engine().writer.acall(verb, [values], patience=None)
 
     async def _blame(self, run: Run, current: str, chosen: list[Any]) -> list[Any]:
-        """It ran alone when the process died: put off, and the others go on."""
+        """If it ran alone when the process died it is put off, and the others go on."""
+        if not await asyncio.to_thread(self._crashed, run):
+            # The worker was stopped, or the database was away: that says nothing of the item.
+            return chosen
         await self._commit(
             run, [EndedItem(current, "failed", error="its process died of it")], first=False
         )
         return [each for each in chosen if _key(each[0]) != current]
+
+    def _crashed(self, run: Run) -> bool:
+        with self._engine().database.reading() as tx:
+            return moves.crashed_before(tx, run.job.id, run.job.fence)
 
     async def _one(self, run: Run, row: Any) -> EndedItem:
         key = _key(row[0])
@@ -236,6 +257,19 @@ class SweepRounds:
 
     def _write(self, tx: Tx, groups: list[SweepGroup]) -> Sequence[list[EndedItem]]:
         return [verbs.commit(tx, group, self._engine()) for group in groups]
+
+
+def _moved(row: SweepRow, run: Run) -> bool:
+    """Whether the code has another queue or priority for it by now."""
+    return (row.queue, row.priority) != (run.job.queue, run.job.priority)
+
+
+def _each_once(rows: Sequence[Any]) -> dict[str, Any]:
+    """Rows by their keys, as they came: a join may give one several times."""
+    found: dict[str, Any] = {}
+    for row in rows:
+        found.setdefault(_key(row[0]), row)
+    return found
 
 
 def _listed(row: Any) -> Any:

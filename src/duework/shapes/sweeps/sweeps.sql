@@ -3,7 +3,10 @@
 -- name: declare
 insert into duework_sweep (name, state, queue, priority, created)
 values (:name, :state, :queue, :priority, :now)
-on conflict (name) do update set queue = :queue, priority = :priority
+on conflict (name) do nothing
+
+-- name: place
+update duework_sweep set queue = :queue, priority = :priority where name = :name
 
 -- name: sweep
 select name, state, job, queue, priority, current, rounds, done, failed, last_at, created

@@ -103,8 +103,21 @@ def declare(tx: Tx, row: SweepRow, engine: Engine) -> None:
     values = {"name": row.name, "state": row.state, "queue": row.queue, "priority": row.priority}
     tx.query(SWEEPS.declare, {**values, "now": engine.clock.now()})
     found = locked(tx, row.name)
-    if found.state == "running" and found.job is None:
+    moved = (found.queue, found.priority) != (row.queue, row.priority)
+    if moved:
+        tx.query(SWEEPS.place, values)
+        found = locked(tx, row.name)
+    if found.state == "running" and found.job is not None and moved:
+        # One that is held sees it when it begins its next round.
+        _enqueue_again(tx, found, found.job, engine)
+    elif found.state == "running" and found.job is None:
         _enqueue(tx, found, engine)
+
+
+def _enqueue_again(tx: Tx, row: SweepRow, job: int, engine: Engine) -> None:
+    if not still_held(tx, [job]):
+        forget(tx, [job])
+        _enqueue(tx, row, engine)
 
 
 def locked(tx: Tx, name: str) -> SweepRow:

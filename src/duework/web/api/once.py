@@ -29,6 +29,21 @@ def once(ask: Ask, kind: str, until: int, make: Callable[[Tx, bool], T]) -> T:
     return engine.writer.call(verb, [ask])[0]
 
 
+def made_once(ask: Ask, kind: str, until: int, make: Callable[[Tx], int]) -> tuple[int, bool]:
+    """The same for what has no key of its own: its id is remembered, too; and whether it was there."""
+    now = ask.app.wiring.engine.clock.now()
+    name: dict[str, Any] = {"task": f"http {kind} id", "key": ask.key}
+
+    def both(tx: Tx, is_first: bool) -> tuple[int, bool]:  # noqa: FBT001 - as `once` says
+        if not is_first:
+            return int(tx.query(JOBS.once_job, name)[0][0]), True
+        made = make(tx)
+        tx.query(JOBS.once, {**name, "job": made, "until": until, "now": now})
+        return made, False
+
+    return once(ask, kind, until, both)
+
+
 def _is_first(tx: Tx, engine: Engine, ask: Ask, kind: str, until: int) -> bool:
     name: dict[str, Any] = {"task": f"http {kind}", "key": ask.key}
     values = {"job": ask.digest, "until": until, "now": engine.clock.now()}

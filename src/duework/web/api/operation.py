@@ -13,12 +13,15 @@ import msgspec
 from duework.db.database import Tx
 from duework.errors import Conflict, DatabaseError, Error, NotFound, UsageError
 from duework.kernel.error_text import redact
+from duework.web.api.types import Listed
+from duework.web.parts.bodies import BadRequest
 from duework.web.tokens import WEB, Who
 
 if TYPE_CHECKING:
     from duework.app import App
 
 T = TypeVar("T")
+S = TypeVar("S")
 
 BASE = "/api/v1"
 FIRST_ID = 2**62
@@ -58,6 +61,11 @@ class Ask:
     def payloads(self) -> bool:
         """Whether this one may see what jobs were given and gave back."""
         return self.who.may(getattr(self.app, "payloads", "read"))
+
+    def refuse_without_payloads(self) -> None:
+        """For what is nothing but a payload."""
+        if not self.payloads:
+            raise BadRequest(403, "This App shows contents to operators only.")
 
 
 @dataclass(frozen=True)
@@ -139,6 +147,23 @@ def place_of(cursor: str, kind: type[T], first: T) -> T:
     if isinstance(place, str) and "\0" in place:
         raise BadCursor
     return place
+
+
+def page_of(
+    found: Sequence[S],
+    limit: int,
+    line: Callable[[S], T],
+    place: Callable[[S], int | str],
+) -> Listed[T]:
+    """A page of a list; where it is full, the next one goes on behind its last."""
+    more = cursor_of(place(found[-1])) if len(found) == limit else None
+    return Listed([line(each) for each in found], more)
+
+
+def line_of(kind: type[T], seen: Any, **other: Any) -> T:
+    """What is said of something: what it has under the names of the type's fields, but for `other`."""
+    names: Sequence[str] = kind.__struct_fields__  # type: ignore[attr-defined]
+    return kind(**{name: other[name] if name in other else getattr(seen, name) for name in names})
 
 
 # --- actions

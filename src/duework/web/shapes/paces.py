@@ -13,7 +13,7 @@ from duework.db.database import Tx
 from duework.durations import human, milliseconds
 from duework.errors import UsageError
 from duework.health.activity import Slots, slots_of
-from duework.kernel.paces import admission
+from duework.kernel.paces import wishes
 from duework.kernel.paces.pace import UNTIL_ASKED
 from duework.shapes.paces.handle import Paces, PaceStatus
 from duework.web.acts import acted, ask, sure
@@ -205,7 +205,7 @@ def pace(visit: Visit) -> Response:
 # --- acting
 
 
-def _change(visit: Visit, what: str, how: admission.Change, said: str) -> Response:
+def _change(visit: Visit, what: str, how: wishes.Change, said: str) -> Response:
     name, engine = required(visit, "name"), visit.app.wiring.engine
     visit.app.get_pace(name)
     known = visit.app.wiring.registry.paces.get(name)
@@ -240,7 +240,7 @@ def _asked(
 def block(visit: Visit) -> Response:
     """Start nothing more of it for so long, after asking; 0s ends a block at once."""
     length = milliseconds(text(visit, "length") or "15m")
-    how, words = admission.block(length, visit.app.now()), human(length)
+    how, words = wishes.block(length, visit.app.now()), human(length)
     if not length:
         return _change(visit, "unblock", how, "It admits jobs again")
     return _asked(
@@ -256,7 +256,7 @@ def reset(visit: Visit) -> Response:
         *(visit, "Let pace {} forget everything?"),
         "What it used and learned is gone: it may start more than the other side allows.",
         "Forget it",
-        lambda: _change(visit, "reset", admission.reset, "It has forgotten everything"),
+        lambda: _change(visit, "reset", wishes.reset, "It has forgotten everything"),
     )
 
 
@@ -272,13 +272,13 @@ def stop(visit: Visit) -> Response:
     return _asked(
         *(visit, "Stop pace {}?", "Nothing of it starts until it is started again."),
         "Stop it",
-        lambda: _change(visit, "stop", admission.run(running=False), "It is stopped"),
+        lambda: _change(visit, "stop", wishes.run(running=False), "It is stopped"),
     )
 
 
 def start(visit: Visit) -> Response:
     _adaptive(visit)
-    return _change(visit, "start", admission.run(running=True), "It goes on")
+    return _change(visit, "start", wishes.run(running=True), "It goes on")
 
 
 LIVE = regions("paces", paces=2.0, others=2.0)

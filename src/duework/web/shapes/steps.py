@@ -16,7 +16,7 @@ from duework.web.regions import regions
 from duework.web.table import NavItem, OwnPage
 from duework.web.visits import SOON, Visit
 
-STATES = ("running", "attention", "ended", "cancelled")
+STATES = ("running", "attention", "failed", "ended", "cancelled")
 GLYPHS = {"attention": "unsure", "ended": "done", "trying": "running"}
 
 

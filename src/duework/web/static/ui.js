@@ -52,7 +52,7 @@
     light(on ? "paused" : "on", on ? "Held" : "Live"); say(on ? "updates held" : "live"); if (!on) catchUp();
   };
   let lost = 0;
-  document.addEventListener("htmx:ws:before:message:incoming", (e) => { if (root.hasAttribute("data-hold")) e.preventDefault(); });
+  document.addEventListener("htmx:ws:before:message:incoming", (e) => { if (root.hasAttribute("data-hold")) e.preventDefault(); else setTimeout(tick, 50); });
   document.addEventListener("htmx:ws:after:connection", () => {
     clearTimeout(lost); lost = 0; $("#notlive")?.replaceChildren();
     if (!root.hasAttribute("data-hold")) light("on", "Live");
@@ -68,9 +68,14 @@
   });
 
   // Relative times go on by themselves, by the server's clock; the words are those of the server's filter.
-  const skew = Date.parse(root.dataset.now || "") - Date.now() || 0;
+  // Each message says what time it is there: a clock may go faster, as in the demo.
+  let said = "", skew = 0;
+  const clock = () => {
+    const now = $("#zone")?.dataset.now || root.dataset.now || "";
+    if (now !== said) { said = now; skew = Date.parse(now) - Date.now() || 0; }
+  };
   const span = (s) => (s < 60 ? `${Math.floor(s)} s` : s < 3600 ? `${Math.floor(s / 60)} min` : s < 86400 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`);
-  const tick = () => $$("time[data-rel]").forEach((n) => {
+  const tick = () => clock() || $$("time[data-rel]").forEach((n) => {
     const s = (Date.parse(n.dateTime) - Date.now() - skew) / 1000, a = Math.abs(s);
     let words = a < 1 ? "now" : s < 0 ? `${span(a)} ago` : `in ${span(a)}`;
     if (s > 60 && s < 600) words += ` ${Math.floor(s % 60)} s`;

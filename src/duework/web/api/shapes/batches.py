@@ -20,8 +20,8 @@ from duework.web.api.operation import (
     KeyReused,
     Operation,
     acts,
-    cursor_of,
     noted,
+    page_of,
     place_of,
     reads,
     text_of,
@@ -83,8 +83,9 @@ def batches(ask: Ask) -> Listed[BatchLine]:
     wanted: BatchQuery = ask.query
     before = place_of(wanted.cursor, int, FIRST_ID)
     found = ask.app.batches(name=wanted.name, before=before, limit=wanted.limit)
-    more = cursor_of(found[-1].id) if len(found) == wanted.limit else None
-    return Listed([BatchLine(**_fields(each)) for each in found], more)
+    return page_of(
+        found, wanted.limit, lambda each: BatchLine(**_fields(each)), lambda each: each.id
+    )
 
 
 def batch(ask: Ask) -> BatchDetail:
@@ -113,8 +114,7 @@ def members(ask: Ask) -> Listed[JobLine]:
     wanted: MembersQuery = ask.query
     before = place_of(wanted.cursor, int, FIRST_ID)
     found = ask.app.get_batch(ask.id()).jobs(phase=wanted.phase, before=before, limit=wanted.limit)
-    more = cursor_of(found[-1].id) if len(found) == wanted.limit else None
-    return Listed([job_line(each) for each in found], more)
+    return page_of(found, wanted.limit, job_line, lambda each: each.id)
 
 
 def cancel(ask: Ask) -> Count:

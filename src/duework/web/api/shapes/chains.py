@@ -14,6 +14,7 @@ from duework.web.api.operation import (
     acts,
     cursor_of,
     noted,
+    page_of,
     place_of,
     reads,
 )
@@ -44,8 +45,7 @@ def chains(ask: Ask) -> Listed[ChainLine]:
         before=place_of(wanted.cursor, int, FIRST_ID),
         limit=wanted.limit,
     )
-    more = cursor_of(found[-1].id) if len(found) == wanted.limit else None
-    return Listed([_line(each) for each in found], more)
+    return page_of(found, wanted.limit, _line, lambda each: each.id)
 
 
 def chain(ask: Ask) -> ChainLine:

@@ -10,6 +10,7 @@ from duework.web.api.operation import (
     Ask,
     acts,
     cursor_of,
+    line_of,
     noted,
     place_of,
     reads,
@@ -39,9 +40,7 @@ def _lines(job: int, found: list[Sending]) -> Listed[ChannelLine]:
 
 
 def _line(job: int, seen: Sending) -> ChannelLine:
-    return ChannelLine(
-        *(str(job), seen.channel, seen.key, seen.state, seen.sends, seen.error, seen.settled)
-    )
+    return line_of(ChannelLine, seen, job=str(job))
 
 
 def resend(ask: Ask) -> Listed[ChannelLine]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duework.shapes.objects.proxy import ObjectInfo
-from duework.web.api.operation import Ask, cursor_of, place_of, reads
+from duework.web.api.operation import Ask, line_of, page_of, place_of, reads
 from duework.web.api.shape_types import ObjectLine, ObjectQuery
 from duework.web.api.types import Listed
 
@@ -13,8 +13,7 @@ def objects(ask: Ask) -> Listed[ObjectLine]:
     wanted: ObjectQuery = ask.query
     after = place_of(wanted.cursor, str, "")
     found = ask.app.objects(wanted.kind, prefix=wanted.prefix, after=after, limit=wanted.limit)
-    more = cursor_of(found[-1].key) if len(found) == wanted.limit else None
-    return Listed([_line(each) for each in found], more)
+    return page_of(found, wanted.limit, _line, lambda each: each.key)
 
 
 def one(ask: Ask) -> ObjectLine:
@@ -23,10 +22,7 @@ def one(ask: Ask) -> ObjectLine:
 
 
 def _line(seen: ObjectInfo) -> ObjectLine:
-    return ObjectLine(
-        *(seen.kind, seen.key, seen.version, seen.bytes, seen.created, seen.changed),
-        *(seen.alarm, seen.failures, seen.error, seen.running),
-    )
+    return line_of(ObjectLine, seen)
 
 
 OPERATIONS = (

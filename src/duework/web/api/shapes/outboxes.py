@@ -14,8 +14,9 @@ from duework.web.api.operation import (
     Ask,
     Operation,
     acts,
-    cursor_of,
+    line_of,
     noted,
+    page_of,
     place_of,
     reads,
 )
@@ -39,8 +40,7 @@ def messages(ask: Ask) -> Listed[MessageLine]:
         before=place_of(wanted.cursor, int, FIRST_ID),
         limit=wanted.limit,
     )
-    more = cursor_of(found[-1].id) if len(found) == wanted.limit else None
-    return Listed([_line(each) for each in found], more)
+    return page_of(found, wanted.limit, _line, lambda each: each.id)
 
 
 def submit(ask: Ask) -> Answer:
@@ -62,10 +62,7 @@ def message(ask: Ask) -> MessageLine:
 
 
 def _line(seen: OutboxMessage) -> MessageLine:
-    return MessageLine(
-        *(str(seen.id), seen.outbox, seen.key, seen.state, seen.lane, seen.submits, seen.polls),
-        *(seen.handle, seen.error, str(seen.job), seen.created, seen.accepted, seen.settled),
-    )
+    return line_of(MessageLine, seen, id=str(seen.id), job=str(seen.job))
 
 
 def retry(ask: Ask) -> MessageLine:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from duework.shapes.paces.handle import PaceStatus
-from duework.web.api.operation import Ask, acts, noted, reads
+from duework.web.api.operation import Ask, acts, line_of, noted, reads
 from duework.web.api.shape_types import BlockPace, PaceLine, PaceQuery
 from duework.web.api.types import Listed, Nothing
 
@@ -19,10 +19,7 @@ def pace(ask: Ask) -> PaceLine:
 
 
 def _line(seen: PaceStatus) -> PaceLine:
-    return PaceLine(
-        *(seen.name, seen.kind, seen.says, seen.used, seen.limit),
-        *(seen.blocked_until, seen.waits_until, seen.stopped),
-    )
+    return line_of(PaceLine, seen)
 
 
 def block(ask: Ask) -> PaceLine:

@@ -15,8 +15,9 @@ from duework.web.api.operation import (
     Ask,
     Operation,
     acts,
-    cursor_of,
+    line_of,
     noted,
+    page_of,
     place_of,
     reads,
     text_of,
@@ -38,8 +39,7 @@ def schedules(ask: Ask) -> Listed[ScheduleLine]:
     wanted: ScheduleQuery = ask.query
     after = place_of(wanted.cursor, str, "")
     found = ask.app.schedules(wanted.prefix, after=after, limit=wanted.limit)
-    more = cursor_of(found[-1].key) if len(found) == wanted.limit else None
-    return Listed([_line(each) for each in found], more)
+    return page_of(found, wanted.limit, _line, lambda each: each.key)
 
 
 def schedule(ask: Ask) -> ScheduleLine:
@@ -48,25 +48,8 @@ def schedule(ask: Ask) -> ScheduleLine:
 
 
 def _line(seen: Schedule) -> ScheduleLine:
-    return ScheduleLine(
-        key=seen.key,
-        task=seen.task,
-        queue=seen.queue,
-        when=seen.when,
-        tz=seen.tz,
-        state=seen.state,
-        due=seen.due,
-        last_at=seen.last_at,
-        last_outcome=seen.last_outcome,
-        last_job=text_of(seen.last_job),
-        fires=seen.fires,
-        idles=seen.idles,
-        skips=seen.skips,
-        owner=seen.owner,
-        why=seen.why,
-        error=seen.error,
-        next=[each.isoformat() for each in seen.next(UPCOMING)],
-    )
+    following = [each.isoformat() for each in seen.next(UPCOMING)]
+    return line_of(ScheduleLine, seen, last_job=text_of(seen.last_job), next=following)
 
 
 def _given(wanted: ChangeSchedule) -> dict[str, Any]:

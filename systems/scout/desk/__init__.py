@@ -1,0 +1,1 @@
+"""What people see of scout and do with it: look, follow, star, share, export, steer, check."""

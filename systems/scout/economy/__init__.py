@@ -1,0 +1,1 @@
+"""What scout costs: a ledger of what was used, ceilings, figures, and a price list."""
