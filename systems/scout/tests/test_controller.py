@@ -158,7 +158,7 @@ def test_whoever_listens_is_told_which_apps_were_enriched(world: World) -> None:
     assert sorted(told) == ids[1:]
 
 
-@pytest.mark.rows("001-126", "001-185", "001-T12")
+@pytest.mark.rows("001-79", "001-126", "001-185", "001-T12")
 def test_the_figures_of_a_day_are_by_phase_and_need_none_of_the_tables(world: World) -> None:
     world.seed((6013, "high"))
     world.h.advance("11m")
