@@ -78,7 +78,8 @@ class Evening:
 
     def live(self, kills: int) -> None:
         """A quarter of an hour at a time; in some of them a worker dies at some statement."""
-        quarters = (self.hours + 1) * 4
+        # As long as it takes until the last hour has come, and no second day of anybody.
+        quarters = self.hours * 4
         doomed = set(self.draw.sample(range(quarters), min(quarters, kills * 2)))
         for quarter in range(quarters):
             tell("quarters of an hour", quarter, quarters)

@@ -66,7 +66,7 @@ class Place:
         oldest, before = self.oldest(athlete), len(self.strava.log.of("activities"))
         # Every second time later than a page ends: one whose job dies three times has failed.
         self.turns += 1
-        late = self.turns % 2 * self.patience
+        late = self.turns % 2 * 3 * self.patience
         died = self.h.crash_worker(at=late + self.draw.randrange(1, self.patience))
         self.kills += died
         again = self.strava.log.of("activities")[before:]
@@ -247,7 +247,7 @@ def _finds(seed: int, where: Any, name: str, wrong: Any) -> bool:
     found, right = Result(), getattr(where, name)
     setattr(where, name, wrong)
     try:
-        one_athlete(1_500, seed, found)
+        one_athlete(4_000, seed, found)
     finally:
         setattr(where, name, right)
     return bool(found.violations)

@@ -49,7 +49,7 @@ SHORT = {
     "retry": "retry 1: TimeoutError: no answer",
     "later": "due later, as asked for",
     "in turn": "ready, in turn",
-    "parked": "until somebody wakes it",
+    "parked": "until something wakes it",
     "expired": "expired",
     "lease over": "its lease has ended",
     "failed": "order 7 is broken",

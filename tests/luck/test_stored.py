@@ -499,6 +499,10 @@ PLANTED = {
         "insert into duework_signalled (event, key, changed) values ('e', 'k{n}', {n})",
         "changed = {n}",
     ),
+    "duework_heard": (
+        "insert into duework_heard (job, event, key, signal) values ({n}, 'e', 'k', 1)",
+        "job = {n}",
+    ),
     "duework_sweep": (
         """insert into duework_sweep (name, state, queue, priority, created)
            values ('s{n}', 'stopped', 'default', 0, {n})""",

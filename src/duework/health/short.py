@@ -94,14 +94,14 @@ def _paused(job: OpenJob, seen: Status) -> ShortWhy | None:
 
 
 def _order(job: OpenJob) -> ShortWhy | None:
-    """It is parked until something else has ended."""
-    if job.due < FOREVER:
+    """It is parked until something else has ended, or wakes it."""
+    if job.due < FOREVER - 1:
         return None
     if job.after is not None:
         return ShortWhy("after", f"after job {job.after}")
     if job.serial is not None:
         return ShortWhy("serial", f"behind others of serial {job.serial}")
-    return ShortWhy("parked", "until somebody wakes it")
+    return ShortWhy("parked", "until something wakes it")
 
 
 def _pace(line: TaskStatus | None, now: int) -> ShortWhy | None:

@@ -317,6 +317,8 @@ def _later(row: _Asked, around: Around) -> Iterator[Why]:
     elif row.slot == row.due or row.ended is not None:
         # Its pace, or the crash that made it a suspect, has been told.
         yield Why("later", f"Due {when}", until=row.due)
+    elif row.fence and row.due >= FOREVER - 1:
+        yield Why("snoozed", "Waits until something wakes it: an event, a signal, or its child")
     elif row.fence:
         until = on_the_clock(row.due, around.now)
         yield Why("snoozed", f"Snoozed by its handler until {until}", until=row.due)

@@ -79,7 +79,7 @@ def looks(kind: str) -> tuple[str, str]:
 
 
 def jobs(visit: Visit) -> Response:
-    """Jobs by phase, task, queue and key, newest first; all of that is in the address."""
+    """Jobs by phase, task, queue and key, or by tag, newest first; all of that is in the address."""
     if visit.asked("q"):
         return _found(visit, visit.asked("q").strip())
     phase, wanted, tag, place = _asked(visit)

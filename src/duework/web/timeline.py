@@ -42,7 +42,8 @@ class Timeline:
 def timeline(job: Job[Any], attempts: Sequence[Attempt], now: int, zone: tzinfo) -> Timeline:
     """Draw a job and its attempts; of attempts that ended well there is no row."""
     ends = [job.settled or now, *(each.ended for each in attempts)]
-    waits = job.state == "open" and job.worker is None and now < job.due < FOREVER
+    # From there on nobody knows when something wakes it.
+    waits = job.state == "open" and job.worker is None and now < job.due < FOREVER - 1
     if waits:
         ends.append(job.due)
     starts = [each.started for each in attempts if each.started is not None]

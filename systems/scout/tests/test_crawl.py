@@ -8,9 +8,10 @@ import pytest
 
 from duework.testing import Harness
 from systems.scout import app as scout
-from systems.scout import client, evaluate
+from systems.scout import client
 from systems.scout.crawl import cycle, gaps, search, shares, tiers
 from systems.scout.enrich import feed
+from systems.scout.evaluate import consumers
 from systems.scout.tests.conftest import NOON, World
 
 DAYS = 86_400_000
@@ -220,7 +221,7 @@ def test_twenty_minutes_of_crawling_find_apps_and_never_exceed_twenty_calls_a_mi
         (gaps.DEVELOPERS, "scout_developer_due"),
         (feed.NEW, "scout_app_enrich"),
         (feed.OLD, "scout_app_stale"),
-        (evaluate.WAITING, "scout_app_evaluate"),
+        (consumers.WAITING, "scout_app_evaluate"),
     ],
 )
 def test_gaps_are_found_in_indexes(sql: str, index: str) -> None:

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from systems.scout import reading
+from systems.scout.desk import apps
 from systems.scout.enrich import feed
 from systems.scout.evaluate import competitiveness, evaluate
 from systems.scout.seed import promises
@@ -51,7 +52,7 @@ def test_every_app_is_looked_up_once_and_then_scored(world: World) -> None:
 def test_a_score_can_be_computed_again_from_its_inputs_whatever_woke_it(world: World) -> None:
     [id_, *_] = plant(world, 40)
     world.h.advance("3m")
-    shown = reading.one_app(id_)
+    shown = apps.one_app(id_)
     [(agent, score, inputs, at)] = shown["ledger"]
     assert (agent, score) == ("competitiveness", competitiveness(inputs))
     assert shown["app"].competitiveness_score == score
@@ -59,7 +60,7 @@ def test_a_score_can_be_computed_again_from_its_inputs_whatever_woke_it(world: W
     for _ in range(3):
         evaluate.enqueue()
     world.h.drain()
-    assert reading.one_app(id_)["ledger"][0][3] == at
+    assert apps.one_app(id_)["ledger"][0][3] == at
 
 
 @pytest.mark.rows("001-T13", "001-T14")

@@ -31,7 +31,7 @@ def test_a_sync_is_started_watched_stopped_and_resumed(world: World, typed: Any)
     code, told = typed("status")
     assert code == 0
     assert "active, page 2 of 11, 6 %, 598 activities" in told
-    assert "quota: 5 of 5 this quarter, 5 of 950 today" in told
+    assert "quota: 4 of 5 this quarter, 4 of 950 today" in told
     assert typed("cancel", "5001") == (0, "cancelled")
     assert "cancelled, page 2 of 2" in typed("status")[1]
     assert typed("resume", "5001") == (0, "active, after page 1")

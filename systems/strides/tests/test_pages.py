@@ -57,7 +57,7 @@ def test_an_athlete_s_page_shows_progress_races_bests_and_the_year(
 
     check_page(answer)
     check_page(pages)
-    assert "Syncing: <b>598 of about 10,0" in answer.text
+    assert "Syncing: <b>598 of about 9,9" in answer.text
     assert "ends at about" in answer.text
     assert "page 2 of 11" in answer.text
     assert "Stop after this page" in answer.text

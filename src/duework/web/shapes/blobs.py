@@ -10,6 +10,7 @@ from duework.shapes.blobs import verbs
 from duework.shapes.blobs.handle import MOST_KEY
 from duework.web.acts import acted, ask, sure
 from duework.web.lists import PAGE, address, required, show, text
+from duework.web.regions import regions
 from duework.web.table import NavItem, OwnPage
 from duework.web.visits import Visit
 
@@ -59,7 +60,8 @@ def delete(visit: Visit) -> Response:
     return acted(visit, "delete", f"blob {found.key[:200]}", act, "The blob is {}")
 
 
+LIVE = regions("blobs", blobs=2.0)
 PAGES = [
-    OwnPage("/blobs", blobs, nav=NavItem("Blobs", "download", "State", place=60)),
+    OwnPage("/blobs", blobs, live=LIVE, nav=NavItem("Blobs", "download", "State", place=60)),
     OwnPage("/blobs/delete", delete, "admin", "POST"),
 ]
