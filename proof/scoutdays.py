@@ -17,6 +17,7 @@ from unittest.mock import patch
 from duework import App, Secret
 from duework.testing import Harness
 from proof.section import Result, Scale, Section, tell
+from systems.scout import app
 from systems.scout.crawl import categories
 from systems.scout.economy import ledger
 from systems.scout.economy.tokens import Answer, price
@@ -62,8 +63,6 @@ SIZES: dict[Scale, Size] = {
 @contextmanager
 def shop(size: Size, seed: int) -> Iterator[tuple[App, Harness, Twins]]:
     """Scout with Apple and a model."""
-    app = App()
-    app.include(part)
     with Harness(app) as h, twins(h.clock, "apple", "chat", seed=seed) as t:
         t.apple.count = size.apps
         t.apple.faults.set(APPLE, seed)
