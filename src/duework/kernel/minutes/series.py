@@ -39,7 +39,7 @@ class Series:
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
         self._lock = threading.Lock()
-        # Empty if nobody counts, which is all that most commits ask.
+        # Empty if nothing is counted, which is all that most commits ask.
         self.pending: dict[Key, Numbers] = {}
         self._written = -WRITE_EVERY_MS
         self._broken = False
