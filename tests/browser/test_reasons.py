@@ -11,14 +11,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from duework import App
 from duework.health.why import Kind
-from tests.browser.sites import SECONDS, Site, served, visiting
+from tests.browser.sites import Site, served, visiting
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 PROGRAM = "tests.browser.reasons"
 
 # What stands in the note of a page, or, of what has ended, in its head; and the word in a list.
 SAYS = {
-    "not writable": "The database could not be written when last tried",
     "no worker": "No worker that has left a row is alive",
     "paused": "Queue mail is paused",
     "serial": "Serial athlete:18, behind job",
@@ -56,7 +55,7 @@ SHORT = {
     "cancelled": "ordered twice",
 }
 ENDED = {"done", "failed", "cancelled", "expired"}
-# A state of the whole database: each has a moment of its own below.
+# States of the whole database: one has a moment of its own below, the other in `tests/web/test_pages.py`.
 WHOLE = {"no worker", "not writable"}
 
 
@@ -83,7 +82,7 @@ def page(browser: Browser, own: Site) -> Iterator[Page]:
 def test_every_reason_has_a_case(made: dict[str, int]) -> None:
     kinds = set(get_args(Kind))
 
-    assert set(SAYS) == kinds
+    assert set(SAYS) == kinds - {"not writable"}
     assert set(made) == kinds - WHOLE
 
 
@@ -115,32 +114,3 @@ def test_without_a_worker_every_job_that_is_ready_says_so(
         expect(page.locator(f"#job-{made['in turn']}")).to_contain_text(SHORT["no worker"])
     finally:
         own.elsewhere(PROGRAM, "worker", str(os.getpid()))
-
-
-def test_a_database_that_cannot_be_written_comes_first_and_is_said_on_the_page(
-    page: Page, own: Site
-) -> None:
-    looking, job = page.context.new_page(), own.elsewhere(PROGRAM, "enqueue")
-    page.goto(f"/jobs/{job}")
-    app = App(own.database)
-    with app.transaction() as tx:
-        # As a disk that takes nothing would: whoever else writes has to wait.
-        tx.write("update duework_worker set started = started")
-        page.evaluate(CANCEL_AGAIN_AND_AGAIN)
-        for _ in range(SECONDS):
-            looking.goto(f"/jobs/{job}")
-            if SAYS["not writable"] in looking.locator("#why").inner_text():
-                break
-        else:
-            pytest.fail("the page does not say that the database cannot be written")
-        page.goto("about:blank")
-    app.close()
-
-
-# Its answer is late while nothing can be written; then it is asked for again.
-CANCEL_AGAIN_AND_AGAIN = """() => {
-  const body = new URLSearchParams(new FormData(document.querySelector("form.acts")));
-  body.append("sure", "yes");
-  const send = () => fetch("/jobs/cancel", { method: "POST", body }).finally(send);
-  send();
-}"""

@@ -339,7 +339,7 @@ def test_every_statement_on_jobs_is_looked_at_or_named_here() -> None:
         "ask_cancel",
         "excuse_job",
     }
-    by_its_id |= {"result", "replan", "still_held", "never_expire", "wake"}
+    by_its_id |= {"result", "replan", "still_held", "never_expire", "wake", "hasten"}
     inserts = {"insert", "insert_one", "insert_alike", "insert_keyed", "insert_keys"}
     inserts |= {"batch.insert_follow"}
     on_jobs = {name for name, each in ALL.items() if "duework_job" in each.sqlite}

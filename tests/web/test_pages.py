@@ -60,6 +60,18 @@ def test_the_overview_says_what_needs_somebody(site: Site) -> None:
     assert old.refresh().phase == "ready"
 
 
+def test_a_database_that_cannot_be_written_is_said_first_on_the_page_of_a_job(site: Site) -> None:
+    job = task(site.app, "greet").using(delay="1h").enqueue("ada")
+    browser, writer = site.browser("operate"), site.app.wiring.engine.writer
+    writer.parked = "the disk is full: free some space"
+
+    page = browser.get(f"/jobs/{job.id}").text
+    writer.parked = None
+
+    said = page.index("The database could not be written when last tried: the disk is full")
+    assert said < page.index("as asked for")
+
+
 def test_health_tells_strangers_a_word_and_the_others_why(site: Site) -> None:
     browser = site.browser()
     assert browser.get("/health").json() == {"status": "ok"}
