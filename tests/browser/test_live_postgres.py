@@ -33,6 +33,7 @@ def site(
 ) -> Iterator[Site]:
     url = postgres.create_database("live_pages", template=postgres_template)
     folder = tmp_path_factory.mktemp("live")
-    with served("tests.browser.program:app", folder, DUEWORK_URL=url) as made:
+    options = {"DUEWORK_URL": url, "DUEWORK_BLOBS": str(folder / "blobs")}
+    with served("tests.browser.program:app", folder, **options) as made:
         yield made
     postgres.drop_database("live_pages")
