@@ -17,6 +17,8 @@ MODULES = {
     "cryptography": ["cryptography"],
     "httpx2": ["httpx2", "httpcore2"],
     "jinja2": ["jinja2"],
+    "obstore": ["obstore"],
+    "opentelemetry-api": ["opentelemetry"],
     "python-multipart": ["python_multipart", "multipart"],
     "starlette": ["starlette"],
     "uvicorn": ["uvicorn"],

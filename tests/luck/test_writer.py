@@ -357,7 +357,7 @@ def test_the_look_at_the_file_goes_on_after_an_error_nobody_expected() -> None:
         asyncio.get_running_loop().set_exception_handler(
             lambda _loop, context: told.append(context["exception"])
         )
-        alarm = Wakeups(engine, 1, ring, lambda _: None, lambda _: None, lambda _: None)
+        alarm = Wakeups(engine, 1, ring, *[lambda _: None] * 3, lambda: None)
         alarm.start()
         await asyncio.wait_for(rung.wait(), 10)
         alarm.close()

@@ -111,6 +111,7 @@ def test_every_page_says_what_would_stand_there(site: Site) -> None:
         "/budgets": "No budgets",
         "/objects": "No objects yet",
         "/blobs": "No blobs",
+        "/metrics/names": "No metrics yet",
         "/workers": "No worker has left a row",
         "/audit": "Nobody has done anything yet",
         "/doctor": "checks",
