@@ -33,7 +33,7 @@ DECLARES = """
 VERBS = """
     attempts batch batches block_pace budgets cancel chains get_batch get_budget get_chain get_message
     get_pace get_schedule get_workflow job jobs move needs objects paces pause paused publish purge
-    purge_queue read reset_pace resume revive schedule schedules search_jobs signal status tagged
+    purge_queue read reset_pace resume revive schedule schedules search_jobs signal status tagged take_pace
     unknown_tasks why workflows
 """
 OTHERS = """
