@@ -337,3 +337,20 @@ def test_a_task_with_a_process_of_its_own_touches_too(url: str) -> None:
     found = json.loads(ended.stdout)
     assert "user:7" in found
     assert "user:8" not in found
+
+
+def test_what_the_watch_of_others_tells_as_it_begins_is_heard(app: App) -> None:
+    feed, heard = app.wiring.engine.feed, []
+
+    class Watch:
+        def close(self) -> None:
+            """Nothing was begun."""
+
+    def watch_others() -> Watch:
+        feed.publish(None)
+        return Watch()
+
+    feed.watch_others = watch_others
+    feed.leave(feed.listen(heard.append, lambda: None))
+
+    assert heard == [None]

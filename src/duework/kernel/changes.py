@@ -23,7 +23,7 @@ from duework.clock import monotonic
 from duework.db.database import Tx
 from duework.db.queries import Statement
 from duework.db.writer.writer import Writer
-from duework.errors import UsageError
+from duework.errors import Error, UsageError
 
 Topics = frozenset[str] | None
 Listening = Callable[[Topics], None]
@@ -106,12 +106,17 @@ class Feed:
     def listen(self, listener: Listening, ended: Callable[[], None]) -> int:
         """Call `listener`, from any thread, with what changes from now on; `ended` when this closes."""
         with self._lock:
-            if self._watching is None and self.watch_others is not None:
-                self._watching = self.watch_others()
             self._last += 1
             self._listeners[self._last] = listener
             self._ends[self._last] = ended
             self._writer.watch = self.note
+            # Not before: the watch tells at once from when on it hears, and that is for this one, too.
+            if self._watching is None and self.watch_others is not None:
+                try:
+                    self._watching = self.watch_others()
+                except Error:
+                    self.leave(self._last)
+                    raise
             return self._last
 
     def leave(self, number: int) -> None:
