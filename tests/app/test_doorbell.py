@@ -118,7 +118,9 @@ def test_a_job_that_expired_before_the_ring_was_heard_is_cancelled(app: App, oth
     assert sorted(job.state for job in app.jobs(task="note")) == ["cancelled", "done"]
 
 
-def test_a_worker_that_was_told_to_stop_claims_nothing_more(app: App, others: App) -> None:
+def test_a_worker_that_was_told_to_stop_starts_nothing_more(
+    app: App, others: App, kind: str
+) -> None:
     crowd = Crowd()
     note = define(app, others, crowd)
 
@@ -128,7 +130,10 @@ def test_a_worker_that_was_told_to_stop_claims_nothing_more(app: App, others: Ap
             worker.stop()
 
     asyncio.run(program())
-    assert {(job.phase, job.fence) for job in app.jobs(task="note")} == {("ready", 0)}
+    [job] = app.jobs(task="note")
+    # What was claimed as it was told is handed back; through a server that may come between.
+    assert (job.phase, job.failures, job.crashes) == ("ready", 0, 0)
+    assert job.fence == 0 or kind == "postgres"
     assert crowd.over == 0
 
 
