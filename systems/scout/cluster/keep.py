@@ -45,6 +45,11 @@ _COLD_APPS = (
     "update scout_app set enrich_priority = enrich_priority - boost, boost = 0, boosted_by = null"
     " where boosted_by = :id"
 )
+# A cluster whose members could not be stored has none in its state: agents would judge an empty market.
+_BEST = (
+    "select c.id from scout_cluster c where not exists (select 1 from scout_cluster_state s"
+    " where s.cluster = c.id and s.members = '') order by c.score desc, c.id limit :most"
+)
 _COLD_KEYWORDS = (
     "update scout_keyword set priority = priority - boost, boost = 0, boosted_by = null"
     " where boosted_by = :id"
@@ -80,6 +85,19 @@ def stored(tx: Any, at: int, wanted: dict[str, Any]) -> bool:
     else:
         forget(tx, id_)
     return True
+
+
+@keep.settled
+def not_kept(tx: Any, job: Any, outcome: str) -> None:
+    """Members that could not be stored: nobody is told of the cluster, and the next run stores them."""
+    at = job.arguments["at"]
+    if outcome != "done" and not tx.read(_NEWER, at=at):
+        tx.write(
+            "insert into scout_cluster_state (cluster, members, hot, overlap, born_at)"
+            " values (:id, '', 0, 0, :at) on conflict (cluster) do update set members = ''",
+            id=job.arguments["wanted"]["id"],
+            at=at,
+        )
 
 
 def _differ(tx: Any, table: str, column: str, cluster: str, wanted: list[Any]) -> None:
@@ -126,7 +144,7 @@ def reprioritise(tx: Any, at: int, cluster: str, *, hot: bool) -> tuple[int, int
 
 @part.task(queue=JUDGING, retries=5, backoff=("1s", "10s", "1m"))
 def announce(run: Run) -> None:
-    """All members are stored: tell the agents of the best clusters, and ask for a debate about a few."""
+    """Nothing is left to store: tell the agents of the best clusters, and ask for a debate about a few."""
     run.commit(lambda tx: told(tx, run.now))
 
 
@@ -135,8 +153,7 @@ def told(tx: Any, now: int) -> dict[str, Any]:
     rows = tx.read("select * from scout_cluster_run order by at desc limit 1")
     if rows:
         tx.write("update scout_cluster_run set stored_at = :now where stored_at is null", now=now)
-    best = tx.read("select id from scout_cluster order by score desc, id limit :most", most=TOLD)
-    ids = [row.id for row in best]
+    ids = [row.id for row in tx.read(_BEST, most=TOLD)]
     events.ready(tx, ids)
     ask_for(tx, ids[:DEBATED])
     tx.enqueue(evaluate.using(key="evaluate", when_running="again"))

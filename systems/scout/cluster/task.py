@@ -181,4 +181,6 @@ def _members(
             wanted = {"id": each.id, "words": each.words, "apps": each.apps, "hot": hot}
             items.append((now, {**wanted, "members": members, "overlap": round(each.overlap, 4)}))
     gone = {"words": [], "apps": [], "hot": False, "members": "", "overlap": 0.0}
-    return [*items, *((now, {"id": id_, **gone}) for id_ in ended)]
+    # And those that ended in a run which could not take them away.
+    left = {*ended, *before} - {each.id for each in found}
+    return [*items, *((now, {"id": id_, **gone}) for id_ in sorted(left))]

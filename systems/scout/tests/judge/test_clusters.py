@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -199,6 +200,46 @@ def test_members_are_whole_however_the_worker_that_stores_them_dies(market: Mark
         statement += 19
     assert len(ids) == 2
     assert statement > 50
+
+
+@pytest.mark.rows("001-11", "001-127")
+def test_of_a_cluster_whose_members_cannot_be_stored_nobody_is_told_until_a_run_stores_them(
+    market: Market,
+) -> None:
+    market.two_niches()
+    differ = keep._differ  # noqa: SLF001
+
+    def spoiled(tx: Any, table: str, column: str, cluster: str, wanted: list[Any]) -> None:
+        if "tax" in wanted or not wanted:
+            raise OSError("no room")
+        differ(tx, table, column, cluster, wanted)
+
+    with patch.object(keep, "_differ", spoiled):
+        cluster.enqueue()
+        market.h.advance("10m")
+    tax, sleep = market.rows("select * from scout_cluster order by name")
+    assert market.published("clusters-ready") == [{"cluster_ids": [sleep.id]}]
+    assert [row.cluster for row in market.rows("select cluster from scout_opportunity")] == [
+        sleep.id
+    ]
+    market.group()
+    assert sorted(market.published("clusters-ready")[-1]["cluster_ids"]) == sorted(
+        [tax.id, sleep.id]
+    )
+    with market.app.transaction() as tx:
+        tx.write("delete from scout_ranking where keyword in ('tax', 'bills', 'tax return')")
+    with patch.object(keep, "_differ", spoiled):
+        cluster.enqueue()
+        market.h.advance("10m")
+    # Of one that has ended nothing may stay, whichever run takes it away.
+    gone = "select 1 as x from scout_cluster_app where cluster = :id"
+    assert market.rows(gone, id=tax.id) != []
+    market.group()
+    assert market.rows(gone, id=tax.id) == []
+    market.h.advance("1h")
+    before = len(market.app.jobs(task="scout.keep", limit=100))
+    market.group()
+    assert len(market.app.jobs(task="scout.keep", limit=100)) == before, "nothing is left to store"
 
 
 @pytest.mark.rows("001-11")
