@@ -14,6 +14,7 @@ from duework import App
 from duework.db.database import Tx
 from duework.errors import Unavailable
 from duework.kernel.claim import Claim, ClaimRequest
+from duework.worker.handoff.called import CalledClaim
 from duework.worker.handoff.claims import Grabs
 from tests.app.test_handoff import at_rest, sleeping, until
 from tests.support.postgres import Server
@@ -146,3 +147,33 @@ def test_a_worker_that_runs_something_is_woken_and_claims_for_itself(
     asyncio.run(program())
     assert ran == [True, False]
     assert watched.threads == []
+
+
+def test_nothing_is_claimed_for_a_worker_whose_loop_is_busy_with_something_else(
+    apps: tuple[App, App], watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works, asks = apps
+    ran: list[int] = []
+    heard, claim_now = threading.Event(), CalledClaim.claim_now
+
+    def hear(called: CalledClaim) -> bool:
+        claims = claim_now(called)
+        heard.set()
+        return claims
+
+    @works.task(name="note")
+    async def note() -> None:
+        ran.append(1)
+
+    async def program() -> None:
+        async with sleeping(works) as worker:
+            await at_rest(worker)
+            monkeypatch.setattr(CalledClaim, "claim_now", hear)
+            asks.named("note").enqueue()
+            # It keeps the loop meanwhile: what is due is for a worker whose loop waits.
+            assert heard.wait(10)
+            assert watched.threads == []
+            await until(lambda: ran)
+
+    asyncio.run(program())
+    assert ran == [1]

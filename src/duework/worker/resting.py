@@ -6,6 +6,7 @@ worker is rung and claims for itself.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
 
@@ -52,6 +53,13 @@ class Resting:
     def close(self) -> None:
         """The worker stops."""
         self.closed = True
+
+
+def asleep(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether an event loop waits: one that is busy, for however long, starts nothing."""
+    # Without a task it may still be in a callback, which is seen only from there.
+    here = loop is asyncio._get_running_loop()  # noqa: SLF001 - the other one raises
+    return loop.is_running() and not here and asyncio.current_task(loop) is None
 
 
 def rest_of(

@@ -16,7 +16,7 @@ from duework.kernel.claim import Claim, ClaimRequest
 from duework.kernel.engine import Engine
 from duework.kernel.job import Lease
 from duework.worker.handoff.claims import Grabs
-from duework.worker.resting import Resting
+from duework.worker.resting import Resting, asleep
 from duework.worker.rounds import Rounds
 
 
@@ -66,16 +66,18 @@ class CalledClaim(Resting):
                 self._want = self._answer = None
 
     def claim_now(self) -> bool:
-        """Claim what was left, in the thread that listens; False if nothing was."""
+        """Claim what was left, in the thread that listens; False if nothing was, or the loop is busy."""
         with self._lock:
             want, answer, self._want = self._want, self._answer, None
             if want is None or answer is None or self.closed:
+                return False
+            loop = answer.get_loop()
+            if not asleep(loop):
                 return False
             self._begun = True
         claims = self._claimed(want)
         # A loop that is closed has no worker any more.
         with contextlib.suppress(RuntimeError):
-            loop = answer.get_loop()
             loop.call_soon_threadsafe(self._answered, answer, claims, context=self._context)
         return True
 

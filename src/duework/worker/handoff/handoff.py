@@ -20,7 +20,7 @@ from duework.kernel.job import Claimed, Lease
 from duework.worker.handoff.board import OfferBoard
 from duework.worker.handoff.claims import Grabs, claimed_for
 from duework.worker.handoff.offer import Offer
-from duework.worker.resting import Resting
+from duework.worker.resting import Resting, asleep
 from duework.worker.rounds import Rounds
 
 # How long a worker waits to look for what it is owed, and when it tries again.
@@ -167,20 +167,13 @@ class Handoff(Resting):
         return self._engine.database.disk_full_reason() is None
 
     def _goes_along(self, request: Request) -> bool:
-        if request.verb != self._engine.enqueue_alone or self.closed or not self._asleep():
+        answer = self._answer
+        if request.verb != self._engine.enqueue_alone or self.closed or answer is None:
+            return False
+        if not asleep(answer.get_loop()):
             return False
         now = self._engine.clock.now()
         return any(job.at <= now for job in request.items)
-
-    def _asleep(self) -> bool:
-        """Whether the loop waits: one that is busy, for however long, starts nothing."""
-        answer = self._answer
-        if answer is None:
-            return False
-        loop = answer.get_loop()
-        # Without a task it may still be in a callback, which is seen only from there.
-        here = loop is asyncio._get_running_loop()  # noqa: SLF001 - the other one raises
-        return loop.is_running() and not here and asyncio.current_task(loop) is None
 
     def _answered(self, request: AttachedRequest) -> None:
         if request is not self._attached:
