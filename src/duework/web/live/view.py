@@ -57,12 +57,13 @@ class LiveView:
         self._task = asyncio.create_task(self._serve(), name="duework-live")
 
     def join(self, viewer: Viewer) -> None:
-        """Show it all regions, of the last rendering if that still holds."""
+        """Show it all regions, rendered anew.
+
+        Its page was made just now, and may say what no commit told of: the last rendering may be older.
+        """
         self.viewers.add(viewer)
-        if self._rendered and not self._changed.is_set():
-            viewer.offer(self._latest)
-        else:
-            viewer.newcomer = True
+        viewer.newcomer = True
+        self._changed.set()
 
     def touch(self, topics: frozenset[str] | None) -> None:
         if topics is None or not topics.isdisjoint(self.page.topics):
