@@ -6,13 +6,13 @@ thousand apps at a time, the best rated first, and says where it goes on.
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
 from duework import NotFound, UsageError
 from systems.scout.crawl.tiers import DAY
+from systems.scout.evaluate import ledger
 from systems.scout.part import part
 
 PAGE, CHUNK, LOOKED = 50, 1000, 10_000
@@ -105,13 +105,9 @@ def one_app(track_id: int) -> dict[str, Any]:
     rows = read("select * from scout_app where track_id = :id", id=track_id)
     if not rows:
         raise NotFound(f"there is no app {track_id}")
-    ledger = read(
-        "select agent, score, inputs, at from scout_ledger where track_id = :id order by agent",
-        id=track_id,
-    )
     return {
         "app": rows[0],
-        "ledger": [(row.agent, row.score, json.loads(row.inputs), row.at) for row in ledger],
+        "ledger": ledger.about(read, "app", track_id),
         "charts": read(
             "select c.rank, c.collection, c.category, g.name, c.snapshot_at from scout_chart c"
             " join scout_category g on g.id = c.category and g.collection = c.collection"

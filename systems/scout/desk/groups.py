@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from duework import NotFound, UsageError
+from systems.scout.evaluate import ledger
 from systems.scout.part import part
 
 PAGE, SHOWN = 50, 100
@@ -48,14 +49,7 @@ def one(cluster: str) -> dict[str, Any]:
             id=cluster,
             most=SHOWN,
         ),
-        "ledger": [
-            (row.agent, row.score, json.loads(row.inputs), row.at)
-            for row in read(
-                "select agent, score, inputs, at from scout_agent_ledger"
-                " where kind = 'cluster' and subject = :id order by agent",
-                id=cluster,
-            )
-        ],
+        "ledger": ledger.about(read, "cluster", cluster),
         "near": read(
             "select c.id, c.name, r.share from scout_cluster_relation r"
             " join scout_cluster c on c.id = r.other where r.cluster = :id"

@@ -5,12 +5,12 @@ A followed keyword is searched for once a day, and who was found where is kept e
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from duework import Event, NotFound, Run, UsageError
 from systems.scout.crawl import seeds
 from systems.scout.crawl.tiers import DAY
+from systems.scout.evaluate import ledger
 from systems.scout.part import part, settings
 
 PAGE, LONGEST, AT_ONCE = 100, 80, 200
@@ -78,14 +78,7 @@ def one(keyword: str) -> dict[str, Any]:
             word=keyword,
             most=PLACES,
         ),
-        "ledger": [
-            (row.agent, row.score, json.loads(row.inputs), row.at)
-            for row in read(
-                "select agent, score, inputs, at from scout_agent_ledger"
-                " where kind = 'keyword' and subject = :word order by agent",
-                word=keyword,
-            )
-        ],
+        "ledger": ledger.about(read, "keyword", keyword),
         "clusters": read(
             "select c.id, c.name, c.score from scout_cluster_keyword k"
             " join scout_cluster c on c.id = k.cluster where k.keyword = :word limit 5",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from systems.scout import chunks
@@ -26,6 +26,14 @@ _NEW_OTHER = (
 _APPS = _NEW_APP + _LATER.format(it="scout_ledger")
 _OTHERS = _NEW_OTHER + _LATER.format(it="scout_agent_ledger")
 
+_OF_APP = (
+    "select agent, score, inputs, at from scout_ledger where track_id = :subject order by agent"
+)
+_OF_OTHER = (
+    "select agent, score, inputs, at from scout_agent_ledger"
+    " where kind = :kind and subject = :subject order by agent"
+)
+
 # A subject, its score and what that was computed from.
 Judged = tuple[Any, float, dict[str, Any]]
 
@@ -40,3 +48,12 @@ def write(to: Any, kind: str, agent: str, judged: Iterable[Judged], now: int) ->
         for subject, score, inputs in judged
     ]
     chunks.write(to, _APPS if kind == "app" else _OTHERS, rows)
+
+
+def about(
+    read: Callable[..., list[Any]], kind: str, subject: Any
+) -> list[tuple[str, float, dict[str, Any], int]]:
+    """What every agent says of one app, keyword or cluster: who, its score, the inputs, when."""
+    which = {"subject": subject} if kind == "app" else {"kind": kind, "subject": subject}
+    rows = read(_OF_APP if kind == "app" else _OF_OTHER, **which)
+    return [(row.agent, row.score, json.loads(row.inputs), row.at) for row in rows]

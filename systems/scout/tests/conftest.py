@@ -46,6 +46,11 @@ class World:
                     tier=tier,
                 )
 
+    def quiet(self) -> None:
+        """Nothing is asked of Apple by itself."""
+        self.h.drain()
+        self.app.get_schedule("scout.crawl").pause()
+
     def count(self, table: str, where: str = "1 = 1") -> int:
         return int(self.app.read(f"select count(*) as n from {table} where {where}")[0].n)  # noqa: S608
 
