@@ -11,6 +11,7 @@ from duework import Template
 from systems.scout.cli import examples
 from systems.scout.desk import shown
 from systems.scout.economy import deploy, model, prices, reading
+from systems.scout.economy.figures import ROWS
 from systems.scout.part import part
 
 
@@ -31,6 +32,7 @@ def page() -> Template:
         "costs",
         **reading.costs(),
         figures=reading.health(),
+        to_a_bound=ROWS,
         claims=model.claims(),
         prices=list(prices.PRICES.values()),
         expected=deploy.expected(),

@@ -1,7 +1,8 @@
 """Twenty-one figures about everything, counted when somebody looks, and not again for a quarter of an hour.
 
-A count of a million rows is read a million times if nobody is careful. Whoever asks gets what was counted
-last, with its age; if that is old, a job counts anew. Where nobody looks, nothing is counted.
+A count of a million rows is read a million times if nobody is careful. Rows are counted to the bound of the
+desk, each by an index; money is a sum of the days. Whoever asks gets what was counted last, with its age; if
+that is old, a job counts anew. Where nobody looks, nothing is counted.
 """
 
 from __future__ import annotations
@@ -9,29 +10,36 @@ from __future__ import annotations
 from typing import Any
 
 from duework import Run
+from systems.scout.desk.figures import COUNTED, MOST, bounded
 from systems.scout.economy import ledger
 from systems.scout.part import part
 
 FRESH = 15 * 60_000
 HOUR, DAY = 3_600_000, 86_400_000
+ENRICHED_SINCE = "enrichment_source in ('itunes', 'scraper', 'failed') and enriched_at >"
 
-COUNTS = {
-    "apps_total": "select count(*) as n from scout_app",
-    "apps_enriched": "select count(*) as n from scout_app where enriched_at is not null",
-    "apps_pending": "select count(*) as n from scout_app where enriched_at is null",
-    "apps_failed": "select count(*) as n from scout_app where enrichment_source = 'failed'",
-    "keywords_total": "select count(*) as n from scout_keyword",
-    "keywords_pending": "select count(*) as n from scout_keyword where status = 'pending'",
-    "rankings_total": "select count(*) as n from scout_ranking",
-    "clusters_total": "select count(*) as n from scout_cluster",
-    "opportunities_total": "select count(*) as n from scout_opportunity",
-    "agents": "select count(distinct agent) as n from scout_ledger",
-    "agent_scores": "select count(*) as n from scout_ledger",
-    "apps_found_last_hour": "select count(*) as n from scout_app where first_seen_at > :hour",
-    "apps_enriched_last_hour": "select count(*) as n from scout_app where enriched_at > :hour",
-    "apps_found_last_day": "select count(*) as n from scout_app where first_seen_at > :day",
-    "apps_enriched_last_day": "select count(*) as n from scout_app where enriched_at > :day",
-    "debates_last_day": "select count(*) as n from scout_debate_report where started_at > :day",
+# A table and its rows.
+ROWS = {
+    "apps_total": COUNTED["apps"],
+    "apps_enriched": COUNTED["enriched"],
+    "apps_pending": COUNTED["unenriched"],
+    "apps_failed": ("scout_app", "enrichment_source = 'failed'"),
+    "keywords_total": COUNTED["keywords"],
+    "keywords_pending": COUNTED["keywords_pending"],
+    "rankings_total": ("scout_ranking", "1 = 1"),
+    "clusters_total": COUNTED["clusters"],
+    "opportunities_total": COUNTED["opportunities"],
+    "agent_scores": ("scout_ledger", "1 = 1"),
+    "apps_found_last_hour": ("scout_app", "first_seen_at > :hour"),
+    "apps_enriched_last_hour": ("scout_app", f"{ENRICHED_SINCE} :hour"),
+    "apps_found_last_day": ("scout_app", "first_seen_at > :day"),
+    "apps_enriched_last_day": ("scout_app", f"{ENRICHED_SINCE} :day"),
+    "debates_last_day": ("scout_debate_report", "started_at > :day"),
+}
+SUMS = {
+    # Every agent speaks of every app, so that the first rows name them all.
+    "agents": "select count(distinct agent) as n from"
+    f" (select agent from scout_ledger limit {MOST}) t",
     "cost_total": "select coalesce(sum(cost), 0) as n from scout_cost_day",
     "cost_today": "select coalesce(sum(cost), 0) as n from scout_cost_day where day = :today",
     "cost_last_day": "select coalesce(sum(cost), 0) as n from scout_cost where at > :day",
@@ -39,6 +47,7 @@ COUNTS = {
     "calls_today": "select coalesce(sum(calls), 0) as n from scout_cost_day where day = :today"
     " and service = 'http'",
 }
+COUNTS = (*ROWS, *SUMS)
 
 
 @part.task(queue="scout", timeout="5m")
@@ -46,14 +55,14 @@ def count(run: Run) -> None:
     """Count everything, once for all who look."""
     now = run.now
     times = {"hour": now - HOUR, "day": now - DAY, "today": ledger.day_of(now)}
-    rows = [
-        {"name": name, "value": float(run.read(sql, **_needed(sql, times))[0].n), "at": now}
-        for name, sql in COUNTS.items()
-    ]
+    found: dict[str, Any] = {
+        name: bounded(run.read, *what, **_needed(what[1], times)) for name, what in ROWS.items()
+    }
+    found |= {name: run.read(sql, **_needed(sql, times))[0].n for name, sql in SUMS.items()}
     run.write(
         "insert into scout_health_snapshot (name, value, at) values (:name, :value, :at)"
         " on conflict (name) do update set value = excluded.value, at = excluded.at",
-        rows=rows,
+        rows=[{"name": name, "value": float(value), "at": now} for name, value in found.items()],
     )
 
 

@@ -122,6 +122,34 @@ def test_figures_are_counted_when_somebody_looks_and_then_not_for_a_while(world:
     assert len(world.app.jobs(task="scout.count")) == 2
 
 
+def test_figures_are_counted_to_a_bound_each_by_an_index(
+    world: Debating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    real = world.app.read
+
+    def watch(sql: str, /, **values: Any) -> list[Any]:
+        if world.app.url.startswith("sqlite"):
+            plan = real(f"explain query plan {sql}", **values)
+            asked.extend(str(row.detail) for row in plan)
+        return real(sql, **values)
+
+    now = world.h.now
+    given = {"hour": now, "day": now}
+    world.cluster("sleep")
+    monkeypatch.setattr(desk, "MOST", 2)
+    for table, where in [*figures.ROWS.values(), *desk.COUNTED.values()]:
+        needed = {name: value for name, value in given.items() if f":{name}" in where}
+        found = desk.bounded(watch, table, where, **needed)
+        assert found <= 2, (table, where)
+        whole = where == "1 = 1" or table in {"scout_category", "scout_debate_report"}
+        assert whole or not any("SCAN scout" in each for each in asked), (where, asked)
+        asked.clear()
+    figures.look()
+    world.h.drain()
+    assert figures.look()["apps_total"] == 2
+
+
 @pytest.mark.rows("001-13", "001-05")
 def test_each_stage_is_triggered_as_its_work_comes_and_all_are_in_one_program(
     world: Debating,
