@@ -185,7 +185,9 @@ def says(job: Job[Any], *, payloads: bool = True) -> str:
         return f"is being cancelled: {job.cancelling}"[:LONGEST]
     if job.phase == "expired":
         return "its lease has ended: whoever looks next takes it over"
-    return (job.stored_progress or job.stored_result or "")[:LONGEST] if payloads else ""
+    # That nothing was returned is not worth a word.
+    result = "" if job.stored_result == "null" else job.stored_result
+    return (job.stored_progress or result or "")[:LONGEST] if payloads else ""
 
 
 def job(visit: Visit) -> Response:
