@@ -27,7 +27,7 @@ from duework.shapes.schedules.calendar import Kind, When, zone
 from duework.shapes.schedules.plan import KEY_LIMIT, OPTIONS, TIMES, new_plan, storable
 from duework.shapes.schedules.row import Missed, Overlap, Row, State
 from duework.shapes.schedules.verbs import FIRE_TASK, OWNER, ScheduleVerbs
-from duework.shapes.shape import Hooks, Shape
+from duework.shapes.shape import Hooks, Shape, in_thread
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ async def _is_idle(check: Check, run: Run) -> tuple[bool, str | None]:
     given = (run,) if inspect.signature(check).parameters else ()
     try:
         is_async = inspect.iscoroutinefunction(check)
-        answer = check(*given) if is_async else asyncio.to_thread(check, *given)
+        answer = check(*given) if is_async else in_thread(check, *given)
         return bool(await asyncio.wait_for(answer, CHECK_SECONDS)), None
     except Exception as error:  # noqa: BLE001 - a border: the user's own check
         return False, f"the idle check failed: {describe(error)}"
