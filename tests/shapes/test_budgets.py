@@ -10,6 +10,7 @@ import pytest
 
 from duework import App, BudgetSpent, NotFound, Run, UsageError
 from duework.shapes.budgets.periods import millionths, period, shown
+from duework.shapes.budgets.verbs import WOKEN
 from duework.testing import Harness
 from tests.support.harness import HarnessOn
 
@@ -269,6 +270,27 @@ def test_what_is_given_back_lets_one_go_on_who_waits_for_it(harness: Harness) ->
     harness.drain()
 
     assert len(spent) == 2
+
+
+def test_what_is_given_back_lets_go_on_as_many_as_it_is_enough_for(harness: Harness) -> None:
+    h = harness
+    llm = h.app.budget("llm", limit=1, per="day")
+    ran: list[int] = []
+
+    @h.app.task
+    async def ask(number: int) -> None:
+        async with llm.reserve("0.01"):
+            ran.append(number)
+
+    with llm.reserve(1) as spend:
+        for number in range(3 * WOKEN):
+            ask.enqueue(number)
+        h.drain()
+        spend.settle("0.8")
+    h.advance("1m")
+
+    assert sorted(ran) == list(range(2 * WOKEN))
+    sound(h)
 
 
 def test_a_limit_that_the_code_raises_lets_those_go_on_who_wait(

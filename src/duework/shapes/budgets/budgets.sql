@@ -58,6 +58,7 @@ update duework_spend set amount = :amount, state = :state, ended = :now where id
 update duework_budget
 set spent = spent + :spent, reserved = reserved + :reserved
 where name = :name and period = :period
+returning most - spent - reserved
 
 -- name: left_open
 select id from duework_spend
