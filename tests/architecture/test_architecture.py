@@ -148,6 +148,7 @@ BORDERS = {
     "shapes/sweeps/rounds.py": 1,  # an item, whose outcome it is
     "shapes/events/bulks.py": 2,  # a subscriber, in the event loop and in a thread
     "shapes/sends.py": 2,  # the other side, in the event loop and in a thread
+    "shapes/shape.py": 1,  # a function of the user's in a thread, whose caller is told
     "shapes/steps/flow.py": 1,  # a step
     "shapes/outboxes/runner.py": 2,  # a poll, in the event loop and in a thread
     "web/api/door.py": 3,  # whatever it is, a program gets an answer

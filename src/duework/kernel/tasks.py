@@ -378,6 +378,10 @@ class Registry:
             if task.policy.concurrency is not None
         }
 
+    def renamed(self) -> dict[str, str]:
+        """Former names, and what those tasks are called now."""
+        return {name: task.name for name, task in self._tasks.items() if name != task.name}
+
     def limits(self) -> dict[str, str]:
         """What holds over all processes, by what it is of, to be compared with that of another."""
         found = {f"task {name}": f"concurrency {most}" for name, most in self.task_limits().items()}
