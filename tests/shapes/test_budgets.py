@@ -368,3 +368,17 @@ def test_a_note_may_hold_whatever_a_program_puts_there(harness: Harness) -> None
 def spend(budget: Any, amount: int) -> None:
     with budget.reserve(amount) as reserved:
         reserved.settle(amount)
+
+
+def test_budgets_are_listed_page_by_page_and_by_how_they_begin(harness: Harness) -> None:
+    for name in ("llm", "a.mail", "B", "llm.eu"):
+        with harness.app.budget(name, limit=1).reserve(1):
+            pass
+
+    seen: list[str] = []
+    while page := harness.app.budgets(after=seen[-1] if seen else "", limit=1):
+        seen += [each.name for each in page]
+
+    assert sorted(seen) == ["B", "a.mail", "llm", "llm.eu"]
+    assert [each.name for each in harness.app.budgets("llm")] == ["llm", "llm.eu"]
+    assert harness.app.get_budget("llm").name == "llm"

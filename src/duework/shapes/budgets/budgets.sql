@@ -99,7 +99,7 @@ where exists (select 1 from duework_budget b
 -- name: listed
 select name, declared, most, per, tz, period, turn, spent, reserved
 from duework_budget
-where name >= :from
+where name > :after and substr(name, 1, length(:prefix)) = :prefix
 order by name
 limit :wanted
 

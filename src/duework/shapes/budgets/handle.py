@@ -221,12 +221,9 @@ class Budgets(Verbs):
 
     def search(self, prefix: str = "", *, after: str = "", limit: int = 100) -> list[BudgetStatus]:
         """Every budget of which something was reserved, by name; go on with `after=` the last one."""
-        # One more, since the last one is among them.
-        wanted = limit + bool(after)
+        values = {"prefix": prefix, "after": after, "wanted": limit}
         with self.engine.database.reading() as tx:
-            rows = verbs.listed(tx, wanted, max(prefix, after))
-        found = [row for row in rows if row[0].startswith(prefix) and row[0] > after]
-        return [self._status(row) for row in found[:limit]]
+            return [self._status(row) for row in tx.query(BUDGETS.listed, values)]
 
     def get(self, name: str) -> BudgetStatus:
         """One of them; `NotFound` if there is none of that name."""

@@ -166,7 +166,3 @@ def prune(tx: Tx, engine: Engine) -> int:
     tx.query(BUDGETS.drop_waiters, {})
     values = {"until": now - LEDGER_KEPT, "wanted": CHUNK}
     return max(len(left), len(tx.query(BUDGETS.drop_entries, values)))
-
-
-def listed(tx: Tx, wanted: int, first: str = "") -> list[tuple[Any, ...]]:
-    return tx.query(BUDGETS.listed, {"from": first, "wanted": wanted})
