@@ -69,6 +69,12 @@ class ItemRun(Run):
         """The same whenever this item is tried."""
         return self._item
 
+    def _flow(self) -> Any:
+        """Records are of a job, and all items share one."""
+        raise UsageError(
+            "an item of a sweep has no steps: let run.enqueue(task, …) begin a job that has"
+        )
+
     def effects(self) -> tuple[Effect, ...]:
         """End its buffering: what is to be written with its group."""
         buffer = buffer_of(self)
