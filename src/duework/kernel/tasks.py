@@ -32,6 +32,13 @@ Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 _NAME = re.compile(r"[A-Za-z_][\w.:-]{0,199}")
 FOR_EVER = ("forever", None)
+# How the engine's own jobs are run: whatever happens, they are never given up.
+TIRELESS: dict[str, Any] = {
+    "immortal": True,
+    "retries": 2**31,
+    "backoff": ("1s", "10s", "1m"),
+    "keep": 0,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from duework.handles import Job
 from duework.kernel.error_text import describe
 from duework.kernel.job import OWN_QUEUE, Ending, LockedJob
 from duework.kernel.run import Run, buffer_of
-from duework.kernel.tasks import Definition, Policy, Writes
+from duework.kernel.tasks import TIRELESS, Definition, Policy, Writes
 from duework.shapes.graph import Node
 from duework.shapes.schedules import SHAPE
 from duework.shapes.schedules.calendar import Kind, When, zone
@@ -173,10 +173,7 @@ def _firing(name: str, wiring: Wiring, check: Check | None) -> Definition:
         buffer_of(run).add(effect)
 
     fire.__qualname__ = f"<{name}>"
-    chosen = Policy(
-        queue=OWN_QUEUE, immortal=True, keep=0, retries=2**31, backoff=("1s", "10s", "1m")
-    )
-    definition = Definition(name, fire, chosen)
+    definition = Definition(name, fire, Policy(queue=OWN_QUEUE, **TIRELESS))
     if check is None:
         # It never waits, so one slot does, which is none of the user's.
         definition.pool = "own"
