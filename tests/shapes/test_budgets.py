@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,7 @@ from duework.shapes.budgets.periods import millionths, period, shown
 from duework.shapes.budgets.verbs import WOKEN
 from duework.testing import Harness
 from tests.support.harness import HarnessOn
+from tests.support.working import eventually
 
 
 def sound(h: Harness) -> None:
@@ -66,6 +68,39 @@ def test_async_code_reserves_with_async_with(harness: Harness) -> None:
 
     asyncio.run(work())
     assert llm.status().spent == Decimal("0.2")
+
+
+def test_what_was_reserved_for_a_task_that_is_cancelled_meanwhile_is_given_back(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llm = harness.app.budget("llm", limit=1)
+    asked, go_on, take = threading.Event(), threading.Event(), llm.take
+
+    def slowly(new: Any) -> int:
+        asked.set()
+        go_on.wait(10)
+        return take(new)
+
+    async def spend() -> None:
+        async with llm.reserve(0.5):
+            raise AssertionError("it was cancelled before")
+
+    def released() -> bool:
+        return [each.state for each in llm.status().ledger()] == ["released"]
+
+    async def program() -> None:
+        task = asyncio.create_task(spend())
+        await asyncio.to_thread(asked.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
+        await asyncio.to_thread(eventually, released)
+
+    monkeypatch.setattr(llm, "take", slowly)
+    asyncio.run(program())
+    assert llm.status().left == 1
+    sound(harness)
 
 
 def test_a_task_that_finds_nothing_left_waits_for_the_turn_and_counts_no_failure(

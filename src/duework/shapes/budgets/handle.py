@@ -106,7 +106,19 @@ class Spend:
         self._budget.end(self._end)
 
     async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.__enter__)
+        entering = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
+        try:
+            return await asyncio.shield(entering)
+        except asyncio.CancelledError:
+            # The thread goes on, and takes it all the same.
+            entering.add_done_callback(self._give_back)
+            raise
+
+    def _give_back(self, entering: asyncio.Future[Self]) -> None:
+        """Nobody is left to spend it."""
+        if not entering.cancelled() and entering.exception() is None:
+            self.release()
+            entering.get_loop().run_in_executor(None, self._budget.end, self._end)
 
     async def __aexit__(
         self,
