@@ -198,12 +198,12 @@ def resume(tx: Tx, jobs: Sequence[int], engine: Engine) -> list[None]:
 
 
 def cancel(tx: Tx, wanted: Sequence[tuple[int, str]], engine: Engine) -> list[None]:
-    """End workflows for good, also those that need attention, whose jobs have failed."""
+    """End workflows for good, also those that need attention, whose jobs have failed; not what has ended."""
     for job, why in sorted(wanted):
         if locked(tx, job).state == "failed":
             engine.revive(tx, [job])
-        engine.cancel(tx, [(job, why)])
-        mark(tx, job, "cancelled", why)
+        if list(engine.cancel(tx, [(job, why)])) == ["cancelled"]:
+            mark(tx, job, "cancelled", why)
     return [None for _ in wanted]
 
 
