@@ -7,6 +7,7 @@ at import: the database is opened by the first call that needs it, and migrated 
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,18 +19,19 @@ from duework.db import migrate
 from duework.db.adopted import driver_connection
 from duework.db.database import Tx, is_stdlib
 from duework.db.urls import open_database, served
-from duework.errors import Error, UsageError
+from duework.errors import DatabaseError, Error, UsageError
 from duework.handles import not_kept
 from duework.health.why import Around
 from duework.ids import Ids
 from duework.kernel import enqueue, lanes
 from duework.kernel.engine import AppSide, Engine, WorkerLimits
+from duework.kernel.error_text import describe
 from duework.kernel.facts import Fact
 from duework.kernel.job import OWN_QUEUE, Ending, Enqueued, LaneName, LockedJob, NewJob
 from duework.kernel.lanes import JOBS
 from duework.kernel.outcomes import Snooze
 from duework.kernel.pruning import PRUNE_EVERY_MS, PRUNE_KEY, PRUNE_TASK, prune_round, wait_ms
-from duework.kernel.tasks import Definition, Policy, Registry, Writes
+from duework.kernel.tasks import TIRELESS, Definition, Policy, Registry, Writes
 from duework.kernel.transaction import Transaction
 from duework.observe import log
 from duework.outside.secrets import NewSecret, Secrets
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from duework.part import Part
 
 V = TypeVar("V", bound=Verbs)
+logger = logging.getLogger("duework")
 
 # The address in a process of a task's own, which has no database.
 ISOLATED = "isolated:"
@@ -296,6 +299,21 @@ class Wiring:
 def _housekeeping(wiring: Wiring) -> Definition:
     """The engine's own task that deletes what is not kept any more."""
     looked = 0
+    failing: set[str] = set()
+
+    def tidy(shape: Hooks) -> None:
+        """One that cannot, since its store is away for example, keeps no other from it."""
+        name = shape.shape.name
+        try:
+            shape.prune()
+        except DatabaseError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a border: said once, and tried again
+            if name not in failing:
+                logger.error("the housekeeping of %s failed: %s", name, describe(error))  # noqa: TRY400 - its text tells all
+            failing.add(name)
+        else:
+            failing.discard(name)
 
     def prune() -> Snooze:
         """Delete settled rows whose retention is over; due again by itself."""
@@ -306,8 +324,8 @@ def _housekeeping(wiring: Wiring) -> Definition:
         # A clock that was set back is no reason to wait.
         if not 0 <= now - looked < SHAPES_EVERY_MS:
             for shape in wiring.shapes:
-                shape.prune()
+                tidy(shape)
             looked = now
         return Snooze(0 if taken >= PRUNE_CHUNKS else wait_ms(engine) / 1000)
 
-    return Definition(PRUNE_TASK, prune, Policy(queue=OWN_QUEUE, immortal=True, keep=0))
+    return Definition(PRUNE_TASK, prune, Policy(queue=OWN_QUEUE, **TIRELESS))

@@ -11,13 +11,15 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
 import pytest
 
-from duework import App, Change, Run, UsageError
+from duework import App, Change, Gone, Run, UsageError
 from duework.changes import ChangeStream
+from duework.worker.wake.others import FileWatch
 from tests.support.working import working
 
 
@@ -354,3 +356,42 @@ def test_what_the_watch_of_others_tells_as_it_begins_is_heard(app: App) -> None:
     feed.leave(feed.listen(heard.append, lambda: None))
 
     assert heard == [None]
+
+
+def test_a_listener_whose_watch_cannot_begin_hears_nothing(app: App) -> None:
+    feed, heard = app.wiring.engine.feed, list[Any]()
+
+    def watch_others() -> Any:
+        raise OSError("too many open files")
+
+    feed.watch_others = watch_others
+    with pytest.raises(OSError, match="too many"):
+        feed.listen(heard.append, lambda: None)
+    feed.publish(frozenset({"jobs"}))
+
+    assert heard == []
+
+
+def test_a_watch_that_has_ended_by_itself_writes_to_no_file_that_came_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(App(f"sqlite:///{tmp_path / 'work.db'}")) as app:
+        app.jobs()
+        engine, looked = app.wiring.engine, threading.Event()
+        watch = FileWatch(engine)
+
+        def gone() -> None:
+            looked.set()
+            raise Gone("the file is gone")
+
+        monkeypatch.setattr(engine.database, "pulse", gone)
+        assert looked.wait(10)
+        for thread in threading.enumerate():
+            if thread.name == "duework-changes":
+                thread.join(10)
+        files = [open(tmp_path / f"{number}", "wb") for number in range(10)]  # noqa: SIM115 - closed below
+        watch.close()
+        for file in files:
+            file.close()
+
+        assert [(tmp_path / f"{number}").read_bytes() for number in range(10)] == [b""] * 10

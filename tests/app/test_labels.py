@@ -84,6 +84,42 @@ def test_a_replacement_brings_its_own_tags_and_headers(harness: Harness) -> None
     sound(harness)
 
 
+def test_a_replacement_that_carries_nothing_takes_all_away_but_the_bound(harness: Harness) -> None:
+    ran: list[int] = []
+    start = harness.now
+
+    @harness.app.task
+    async def index() -> None:
+        ran.append(harness.now - start)
+
+    wait = index.using(key="k", delay="1h", replace=True)
+    job = wait.using(tags=("a",), headers={"x": "1"}, latest="2m").enqueue()
+    wait.enqueue()
+
+    assert (job.tags, job.headers) == ([], {})
+    sound(harness)
+    harness.advance("2h")
+    assert ran == [120_000]
+
+
+def test_a_bound_holds_from_the_first_that_says_one(harness: Harness) -> None:
+    ran: list[int] = []
+    start = harness.now
+
+    @harness.app.task
+    async def index() -> None:
+        ran.append(harness.now - start)
+
+    quiet = index.using(key="k", delay="30s", replace=True)
+    quiet.using(tags=("a",)).enqueue()
+    for _ in range(8):
+        quiet.using(latest="2m").enqueue()
+        harness.advance("20s")
+
+    assert ran == [120_000]
+    sound(harness)
+
+
 def test_labels_of_jobs_that_are_gone_are_taken_away(harness: Harness) -> None:
     harness.app.wiring.arm_housekeeping()
 

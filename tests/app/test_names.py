@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -36,6 +37,32 @@ def test_a_renamed_task_runs_the_jobs_that_wait_under_its_former_names(emptied: 
         assert ran[1][0] >= 1000
         assert after.unknown_tasks() == []
         assert [each for each in after.admin.verify() if each.violations] == []
+
+
+def test_a_renamed_task_runs_no_more_at_once_than_it_may_under_all_its_names(emptied: str) -> None:
+    running = [0]
+    before = App(emptied)
+
+    @before.task(name="mail.send")
+    async def old() -> None: ...
+
+    after = App("sqlite:///never-opened.db")
+
+    @after.task(name="post", aliases=("mail.send",), concurrency=2)
+    async def post() -> None:
+        running.append(running[-1] + 1)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        running.append(running[-1] - 1)
+
+    old.using(at=1_700_000_000_000).enqueue_many([()] * 5)
+    before.close()
+    with HarnessOn(after, emptied) as h:
+        post.enqueue_many([()] * 5)
+        h.advance("5s")
+
+        assert len(running) == 21
+        assert max(running) == 2
 
 
 def test_a_former_name_that_another_task_has_is_refused(harness: Harness) -> None:

@@ -246,3 +246,24 @@ def test_what_was_undone_is_not_taken_for_known(kernel: Kernel) -> None:
     assert kernel.row(job).due == kernel.now + PRUNE_EVERY_MS
 
     assert forward(kernel, pruning, 5000)[0]
+
+
+def test_the_housekeeping_of_one_shape_that_fails_ends_no_other(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    @harness.app.task(keep="1h")
+    async def page() -> None: ...
+
+    harness.app.wiring.arm_housekeeping()
+    harness.app.blobs.put("page", b"x", ttl="1s")
+    # A worker that knows no place for blobs.
+    harness.app.wiring.bound.blobs = "nowhere://blobs"
+    for _ in range(2):
+        page.using(tags=("x",)).enqueue()
+        harness.advance("1d")
+
+    assert harness.app.read("select * from duework_job where task = 'page'") == []
+    assert harness.app.read("select * from duework_label") == []
+    said = [each.message for each in caplog.records if "housekeeping" in each.message]
+    assert len(said) == 1
+    assert said[0].startswith("the housekeeping of blobs failed: UsageError")

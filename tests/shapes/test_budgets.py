@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from decimal import Decimal
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 
 from duework import App, BudgetSpent, NotFound, Run, UsageError
 from duework.shapes.budgets.periods import millionths, period, shown
+from duework.shapes.budgets.verbs import WOKEN
 from duework.testing import Harness
 from tests.support.harness import HarnessOn
+from tests.support.working import eventually
 
 
 def sound(h: Harness) -> None:
@@ -65,6 +68,39 @@ def test_async_code_reserves_with_async_with(harness: Harness) -> None:
 
     asyncio.run(work())
     assert llm.status().spent == Decimal("0.2")
+
+
+def test_what_was_reserved_for_a_task_that_is_cancelled_meanwhile_is_given_back(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llm = harness.app.budget("llm", limit=1)
+    asked, go_on, take = threading.Event(), threading.Event(), llm.take
+
+    def slowly(new: Any) -> int:
+        asked.set()
+        go_on.wait(10)
+        return take(new)
+
+    async def spend() -> None:
+        async with llm.reserve(0.5):
+            raise AssertionError("it was cancelled before")
+
+    def released() -> bool:
+        return [each.state for each in llm.status().ledger()] == ["released"]
+
+    async def program() -> None:
+        task = asyncio.create_task(spend())
+        await asyncio.to_thread(asked.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        go_on.set()
+        await asyncio.to_thread(eventually, released)
+
+    monkeypatch.setattr(llm, "take", slowly)
+    asyncio.run(program())
+    assert llm.status().left == 1
+    sound(harness)
 
 
 def test_a_task_that_finds_nothing_left_waits_for_the_turn_and_counts_no_failure(
@@ -271,6 +307,27 @@ def test_what_is_given_back_lets_one_go_on_who_waits_for_it(harness: Harness) ->
     assert len(spent) == 2
 
 
+def test_what_is_given_back_lets_go_on_as_many_as_it_is_enough_for(harness: Harness) -> None:
+    h = harness
+    llm = h.app.budget("llm", limit=1, per="day")
+    ran: list[int] = []
+
+    @h.app.task
+    async def ask(number: int) -> None:
+        async with llm.reserve("0.01"):
+            ran.append(number)
+
+    with llm.reserve(1) as spend:
+        for number in range(3 * WOKEN):
+            ask.enqueue(number)
+        h.drain()
+        spend.settle("0.8")
+    h.advance("1m")
+
+    assert sorted(ran) == list(range(2 * WOKEN))
+    sound(h)
+
+
 def test_a_limit_that_the_code_raises_lets_those_go_on_who_wait(
     harness: Harness, emptied: str
 ) -> None:
@@ -346,3 +403,17 @@ def test_a_note_may_hold_whatever_a_program_puts_there(harness: Harness) -> None
 def spend(budget: Any, amount: int) -> None:
     with budget.reserve(amount) as reserved:
         reserved.settle(amount)
+
+
+def test_budgets_are_listed_page_by_page_and_by_how_they_begin(harness: Harness) -> None:
+    for name in ("llm", "a.mail", "B", "llm.eu"):
+        with harness.app.budget(name, limit=1).reserve(1):
+            pass
+
+    seen: list[str] = []
+    while page := harness.app.budgets(after=seen[-1] if seen else "", limit=1):
+        seen += [each.name for each in page]
+
+    assert sorted(seen) == ["B", "a.mail", "llm", "llm.eu"]
+    assert [each.name for each in harness.app.budgets("llm")] == ["llm", "llm.eu"]
+    assert harness.app.get_budget("llm").name == "llm"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from duework import App, Event, Fail, Run, Snooze, Throttled
+from duework.kernel.job import NewJob
 from duework.testing import Harness
 from tests.shapes.test_events import WRITE, got, h, in_bulks
 from tests.support.harness import HarnessOn
@@ -173,3 +176,36 @@ def test_an_event_that_waits_for_its_bulk_for_weeks_leaves_nothing_behind(h: Har
     h.app.events.hooks.prune()
 
     assert h.app.read("select event from duework_event_job") == []
+
+
+def test_whoever_unsubscribes_waits_for_those_who_publish(
+    h: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @h.app.on("shipped", name="many", bulk=3)
+    async def listen(run: Run, events: list[Event]) -> None:
+        for event in events:
+            run.write(WRITE, who="many", event=event.id, size=len(events))
+
+    first = h.app.publish("shipped", 0)
+    h.advance("1m")
+    engine, others = h.app.wiring.engine, list[threading.Thread]()
+    enqueue = engine.enqueue
+
+    def publishing(tx: Any, new: list[NewJob]) -> Any:
+        if not others:
+            # Who gets the event is read, and its job is not written yet.
+            others.append(threading.Thread(target=other.events.unsubscribe, args=("many",)))
+            others[0].start()
+            others[0].join(0.3)
+        return enqueue(tx, new)
+
+    with closing(App(h.app.wiring.bound.url, clock=h.clock)) as other:
+        assert [each.name for each in other.events.subscribers()] == ["many"]
+        monkeypatch.setattr(engine, "enqueue", publishing)
+        with h.app.transaction() as tx:
+            event = tx.publish("shipped", 1)
+        others[0].join(10)
+    h.advance("1m")
+
+    assert got(h) == [("many", first, 1), ("many", event, 1)]
+    assert [each for each in h.app.admin.verify() if each.violations] == []

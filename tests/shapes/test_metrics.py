@@ -105,6 +105,18 @@ def test_timings_have_a_sum_a_count_and_the_longest(harness: Harness) -> None:
     assert (second.labels, second.count) == ({"host": "b"}, 1)
 
 
+def test_what_is_counted_and_timed_under_one_name_is_one_sum(harness: Harness) -> None:
+    harness.app.metrics.add("pages", 2)
+    harness.app.metrics.time("pages", 3)
+    harness.app.metrics.add("others")
+    harness.app.metrics.flush()
+
+    found = [
+        (each.name, each.kind, each.count, each.total) for each in harness.app.metrics.totals()
+    ]
+    assert found == [("others", "counter", 1, 1), ("pages", "counter", 2, 5)]
+
+
 def test_old_rows_are_deleted_span_by_span_and_the_sums_stay(harness: Harness) -> None:
     harness.app.wiring.arm_housekeeping()
     harness.app.metrics.add("pages")

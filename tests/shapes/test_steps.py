@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from duework import (
     UsageError,
     WaitTimeout,
 )
+from duework.clock import VirtualClock
 from duework.health.verify import verify
 from duework.kernel.pruning import prune_round
 from duework.kernel.transaction import inside
@@ -582,3 +583,24 @@ def test_a_signal_through_another_app_wakes_a_workflow(h: Harness, emptied: str)
     other.close()
     h.drain()
     assert h.app.job(job.id).result == 5
+
+
+def test_signals_of_a_process_whose_clock_is_behind_are_heard_and_in_their_order(url: str) -> None:
+    now = 1_800_000_000_000
+    early, late = VirtualClock(now), VirtualClock(now - 5000)
+    with closing(App(url, clock=early)) as app, closing(App(url, clock=late)) as other:
+
+        @app.task
+        async def order(run: Run) -> list[int]:
+            return [await run.wait_for("paid") for _ in range(3)]
+
+        def work() -> None:
+            asyncio.run(app.worker().run_until_idle())
+
+        job = order.enqueue()
+        work()
+        for number, teller in enumerate((other, app, other)):
+            teller.signal("paid", number)
+            work()
+
+        assert app.job(job.id).result == [0, 1, 2]

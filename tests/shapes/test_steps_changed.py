@@ -43,6 +43,19 @@ def test_two_steps_at_the_same_time_are_refused_from_the_first_on(h: Harness, be
     sound(h)
 
 
+def test_a_workflow_that_has_ended_cannot_be_cancelled_any_more(harness: Harness) -> None:
+    @harness.app.task
+    async def order(run: Run) -> int:
+        return await run.step("seven", lambda: 7)
+
+    job = order.enqueue()
+    harness.drain()
+    harness.app.get_workflow(job.id).cancel()
+
+    assert harness.app.get_workflow(job.id).state == "ended"
+    assert harness.app.job(job.id).state == "done"
+
+
 def test_a_wait_beside_a_step_is_refused_too(h: Harness) -> None:
     @h.app.task(retries=0)
     async def order(run: Run) -> None:

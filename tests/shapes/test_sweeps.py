@@ -297,6 +297,20 @@ def test_the_key_of_an_item_is_the_same_whenever_it_is_tried(h: Harness) -> None
     assert h.app.sweeps.search()[0].name == "shop.pull"
 
 
+def test_an_item_has_no_steps_since_all_share_one_job(h: Harness) -> None:
+    tracks(h, 2)
+
+    @h.app.sweep(TODO)
+    async def enrich(run: Run, id: int) -> None:  # noqa: A002 - the column
+        run.write(DONE, id=await run.step("look", lambda: id))
+
+    h.app.wiring.arm()
+    h.advance("1s")
+
+    assert left(h) == [0, 1]
+    assert ["has no steps" in (each.error or "") for each in enrich.failing()] == [True, True]
+
+
 def test_mistakes_are_found_where_they_are_made(h: Harness) -> None:
     with pytest.raises(UsageError, match="query"):
         h.app.sweep("delete from track")

@@ -23,7 +23,7 @@ from duework.clock import monotonic
 from duework.db.database import Tx
 from duework.db.queries import Statement
 from duework.db.writer.writer import Writer
-from duework.errors import Error, UsageError
+from duework.errors import UsageError
 
 Topics = frozenset[str] | None
 Listening = Callable[[Topics], None]
@@ -114,9 +114,9 @@ class Feed:
             if self._watching is None and self.watch_others is not None:
                 try:
                     self._watching = self.watch_others()
-                except Error:
-                    self.leave(self._last)
-                    raise
+                finally:
+                    if self._watching is None:
+                        self.leave(self._last)
             return self._last
 
     def leave(self, number: int) -> None:

@@ -49,6 +49,8 @@ class ClaimRequest:
     queues: frozenset[str] | None = None
     queue_limits: Mapping[str, int] = field(default_factory=dict)
     task_limits: Mapping[str, int] = field(default_factory=dict)
+    # Former names of tasks, and the present ones: what runs under either counts together.
+    renamed: Mapping[str, str] = field(default_factory=dict)
     # What else has to admit its jobs, such as paces.
     admission: Admits = EVERYTHING
     # Every fence that it gives is above this.
@@ -252,7 +254,7 @@ class _Room:
         self._queues: dict[str, int] = {}
         self._tasks: dict[str, int] = {}
         queues = {lane.name.queue for lane in open_lanes} & want.queue_limits.keys()
-        tasks = {lane.name.task for lane in open_lanes} & want.task_limits.keys()
+        tasks = {self._present(lane.name.task) for lane in open_lanes} & want.task_limits.keys()
         if queues or tasks:
             self._count(tx, queues, tasks)
 
@@ -265,8 +267,11 @@ class _Room:
         for queue, task, count in tx.query(JOBS.running, {}):
             if queue in self._queues:
                 self._queues[queue] -= count
-            if task in self._tasks:
-                self._tasks[task] -= count
+            if (present := self._present(task)) in self._tasks:
+                self._tasks[present] -= count
+
+    def _present(self, task: str) -> str:
+        return self._want.renamed.get(task, task)
 
     def left(self, lane: Lane, pool: str) -> int:
         """How many jobs of the lane may be taken."""
@@ -281,7 +286,7 @@ class _Room:
         return min(
             self._alone // needed if needed else FOREVER,
             self._queues.get(lane.name.queue, FOREVER),
-            self._tasks.get(lane.name.task, FOREVER),
+            self._tasks.get(self._present(lane.name.task), FOREVER),
         )
 
     def _places(self, lane: Lane, pool: str) -> int:
@@ -293,8 +298,8 @@ class _Room:
         self._alone -= count * self._places(lane, pool)
         if lane.name.queue in self._queues:
             self._queues[lane.name.queue] -= count
-        if lane.name.task in self._tasks:
-            self._tasks[lane.name.task] -= count
+        if (present := self._present(lane.name.task)) in self._tasks:
+            self._tasks[present] -= count
 
 
 def as_claimed(

@@ -175,7 +175,7 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
             "lane": lane,
             "payload": job.payload,
             "checksum": checksum(identifier, task, job.payload),
-            "at": relabel(tx, identifier, job) if job.carries else job.at,
+            "at": relabel(tx, identifier, job),
             "expires": job.expires,
             "forever": FOREVER,
         }

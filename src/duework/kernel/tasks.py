@@ -32,6 +32,13 @@ Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 _NAME = re.compile(r"[A-Za-z_][\w.:-]{0,199}")
 FOR_EVER = ("forever", None)
+# How the engine's own jobs are run: whatever happens, they are never given up.
+TIRELESS: dict[str, Any] = {
+    "immortal": True,
+    "retries": 2**31,
+    "backoff": ("1s", "10s", "1m"),
+    "keep": 0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,6 +384,10 @@ class Registry:
             for name, task in self._tasks.items()
             if task.policy.concurrency is not None
         }
+
+    def renamed(self) -> dict[str, str]:
+        """Former names, and what those tasks are called now."""
+        return {name: task.name for name, task in self._tasks.items() if name != task.name}
 
     def limits(self) -> dict[str, str]:
         """What holds over all processes, by what it is of, to be compared with that of another."""

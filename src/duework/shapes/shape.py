@@ -18,6 +18,9 @@ import asyncio
 import importlib
 import inspect
 import re
+import threading
+from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -143,6 +146,26 @@ def doing(statement: Statement, values: Values) -> Effect:
         tx.query(statement, values)
 
     return run
+
+
+async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function of the user's in a thread of its own, which can be given up on.
+
+    One that hangs holds up nothing else: the threads that an event loop shares are few.
+    """
+    done: Future[Any] = Future()
+    # Not to be cancelled any more: whoever waits for it may be.
+    done.set_running_or_notify_cancel()
+    context = copy_context()
+
+    def call() -> None:
+        try:
+            done.set_result(context.run(function, *args))
+        except BaseException as error:  # noqa: BLE001 - whatever it raises is for the caller
+            done.set_exception(error)
+
+    threading.Thread(target=call, name="duework-call", daemon=True).start()
+    return await asyncio.wrap_future(done)
 
 
 def waited_for(answer: Any) -> Any:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -79,6 +80,8 @@ class Worker:
         self._fatal: Error | None = None
         self._wakeups: Wakeups | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        # For looks at a server: the threads that tasks share may all be busy.
+        self._looks = ThreadPoolExecutor(1, thread_name_prefix="duework-look")
 
     @property
     def idle(self) -> bool:
@@ -152,6 +155,7 @@ class Worker:
             released = await self._hand_back()
             keeper.stop()
             self._attempts.close()
+            self._looks.shutdown(wait=False)
             await engine.resources.leave()
             self._job_facts.sum_up()
             engine.emit(WorkerStopped(self.id, released))
@@ -186,6 +190,7 @@ class Worker:
         """Forget everything, as a process that is killed would; for tests."""
         self._attempts.abandon()
         self._attempts.close()
+        self._looks.shutdown(wait=False)
 
     def _lease_keeper(self, loop: asyncio.AbstractEventLoop) -> LeaseKeeper:
         held, lost = self._attempts, partial(self._soon, self._attempts.lost)
@@ -315,7 +320,9 @@ class Worker:
                 self._interrupt_cancelled(await self._read(self._rounds.cancels))
 
     async def _read(self, function: Callable[[], Any]) -> Any:
-        return function() if self.engine.near else await asyncio.to_thread(function)
+        if self.engine.near:
+            return function()
+        return await asyncio.get_running_loop().run_in_executor(self._looks, function)
 
     def _worth_claiming(self, lanes: list[Lane], signals: Signals, want: ClaimRequest) -> bool:
         now = self.engine.clock.now()

@@ -9,8 +9,8 @@ insert into duework_tag (job, tag) values (:job, :tag)
 -- name: latest
 select latest from duework_label where job = :job
 
--- name: set_headers
-update duework_label set headers = :headers where job = :job
+-- name: relabel
+update duework_label set headers = :headers, latest = :latest where job = :job
 
 -- name: forget_tags
 delete from duework_tag where job in (select value from json_each(:ids))

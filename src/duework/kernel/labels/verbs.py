@@ -1,6 +1,7 @@
 """Labels: tags, headers and the latest time of a job, written with it and by nothing else.
 
-Only jobs that carry any cost a statement. Rows of jobs that are gone are taken away by the housekeeping.
+Only jobs that carry any cost a statement, and those that replace another. Rows of jobs that are gone are
+taken away by the housekeeping.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ def relabel(tx: Tx, identifier: int, job: NewJob) -> int:
     if not rows:
         label(tx, identifier, job)
         return job.at
-    tx.query(LABELS.set_headers, {"job": identifier, "headers": job.headers})
+    # The first bound holds, whatever comes after it.
+    bound = job.latest if rows[0][0] is None else rows[0][0]
+    tx.query(LABELS.relabel, {"job": identifier, "headers": job.headers, "latest": bound})
     tx.query(LABELS.forget_tags, {"ids": [identifier]})
     _tag(tx, identifier, job.tags)
-    bound = rows[0][0]
     return job.at if bound is None else min(job.at, bound)
 
 

@@ -95,14 +95,17 @@ class Series:
 
 
 def _rows(taken: dict[Key, Numbers]) -> list[tuple[int | str | float, ...]]:
-    """What is to be added to the rows of every span, in the order in which all transactions lock them."""
-    sums: dict[tuple[int, str, int, str, str], Numbers] = {}
+    """What is to be added to the rows of every span, in the order in which all transactions lock them.
+
+    A row is of the kind that was counted first: what is counted and timed under one name is one sum.
+    """
+    sums: dict[tuple[int, str, int, str], tuple[str, int, float, float]] = {}
     for (minute, name, labels, kind), (count, total, most) in taken.items():
         for span in SPANS:
             start = minute // (span * MINUTE) * (span * MINUTE) if span else 0
-            key = (span, name, start, labels, kind)
-            known = sums.get(key, (0, 0.0, most))
-            sums[key] = (known[0] + count, known[1] + total, max(known[2], most))
+            key = (span, name, start, labels)
+            known = sums.get(key, (kind, 0, 0.0, most))
+            sums[key] = (known[0], known[1] + count, known[2] + total, max(known[3], most))
     return [(*key, *sums[key]) for key in sorted(sums)]
 
 

@@ -58,6 +58,7 @@ update duework_spend set amount = :amount, state = :state, ended = :now where id
 update duework_budget
 set spent = spent + :spent, reserved = reserved + :reserved
 where name = :name and period = :period
+returning most - spent - reserved
 
 -- name: left_open
 select id from duework_spend
@@ -98,7 +99,7 @@ where exists (select 1 from duework_budget b
 -- name: listed
 select name, declared, most, per, tz, period, turn, spent, reserved
 from duework_budget
-where name >= :from
+where name > :after and substr(name, 1, length(:prefix)) = :prefix
 order by name
 limit :wanted
 

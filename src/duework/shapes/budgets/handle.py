@@ -106,7 +106,19 @@ class Spend:
         self._budget.end(self._end)
 
     async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.__enter__)
+        entering = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
+        try:
+            return await asyncio.shield(entering)
+        except asyncio.CancelledError:
+            # The thread goes on, and takes it all the same.
+            entering.add_done_callback(self._give_back)
+            raise
+
+    def _give_back(self, entering: asyncio.Future[Self]) -> None:
+        """Nobody is left to spend it."""
+        if not entering.cancelled() and entering.exception() is None:
+            self.release()
+            entering.get_loop().run_in_executor(None, self._budget.end, self._end)
 
     async def __aexit__(
         self,
@@ -221,12 +233,9 @@ class Budgets(Verbs):
 
     def search(self, prefix: str = "", *, after: str = "", limit: int = 100) -> list[BudgetStatus]:
         """Every budget of which something was reserved, by name; go on with `after=` the last one."""
-        # One more, since the last one is among them.
-        wanted = limit + bool(after)
+        values = {"prefix": prefix, "after": after, "wanted": limit}
         with self.engine.database.reading() as tx:
-            rows = verbs.listed(tx, wanted, max(prefix, after))
-        found = [row for row in rows if row[0].startswith(prefix) and row[0] > after]
-        return [self._status(row) for row in found[:limit]]
+            return [self._status(row) for row in tx.query(BUDGETS.listed, values)]
 
     def get(self, name: str) -> BudgetStatus:
         """One of them; `NotFound` if there is none of that name."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BUDGETS = load(__package__ or "", "budgets")
 # How long the ledger is kept.
 LEDGER_KEPT = 400 * DAY
-# So many of those who wait look again when something is given back.
+# So many of those who wait look again when something is given back; each that went through wakes one more.
 WOKEN = 10
 
 
@@ -129,9 +129,10 @@ def settle(tx: Tx, ends: Sequence[SpendEnd], engine: Engine) -> list[None]:
         tx.query(BUDGETS.end_entry, values)
     for name, start in sorted({*spent, *reserved}):
         sums = {"spent": spent[name, start], "reserved": reserved[name, start]}
-        tx.query(BUDGETS.add_up, {"name": name, "period": start, **sums})
-        if sum(sums.values()) < 0:
-            waiting = {"name": name, "period": start, "wanted": WOKEN}
+        left = tx.query(BUDGETS.add_up, {"name": name, "period": start, **sums})
+        if left and left[0][0] > 0:
+            wanted = WOKEN if sum(sums.values()) < 0 else 1
+            waiting = {"name": name, "period": start, "wanted": wanted}
             _wake(tx, [row[0] for row in tx.query(BUDGETS.some_waiters, waiting)], engine)
     return [None for _ in ends]
 
@@ -165,7 +166,3 @@ def prune(tx: Tx, engine: Engine) -> int:
     tx.query(BUDGETS.drop_waiters, {})
     values = {"until": now - LEDGER_KEPT, "wanted": CHUNK}
     return max(len(left), len(tx.query(BUDGETS.drop_entries, values)))
-
-
-def listed(tx: Tx, wanted: int, first: str = "") -> list[tuple[Any, ...]]:
-    return tx.query(BUDGETS.listed, {"from": first, "wanted": wanted})

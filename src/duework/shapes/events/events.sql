@@ -37,6 +37,9 @@ from duework_subscriber
 where name = :name
 /*+ for update */
 
+-- name: event_of
+select event from duework_subscriber where name = :name
+
 -- name: subscribe
 insert into duework_subscriber (name, event, queue, priority, bulk, within_ms, job, created)
 values (:name, :event, :queue, :priority, :bulk, :within_ms, null, :now)

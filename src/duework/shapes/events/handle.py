@@ -13,7 +13,7 @@ from duework.codec import decode
 from duework.durations import Duration, milliseconds
 from duework.errors import NotFound, UsageError
 from duework.kernel.job import NewEvent, new_event
-from duework.kernel.tasks import Writes, check_count, check_name
+from duework.kernel.tasks import TIRELESS, Writes, check_count, check_name
 from duework.shapes.events import SHAPE, verbs
 from duework.shapes.events.bulks import Bulks, Handler, single
 from duework.shapes.events.verbs import (
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 # The number of retries of an event before it has failed.
 RETRIES = 3
 MOST = 1000
-# A bulk that fails is split, and a job that runs bulks is never given up.
-FOR_EVER = 2**31
 
 
 class FailedEvent(msgspec.Struct, frozen=True):
@@ -342,7 +340,6 @@ def _register_bulks(
     taken = ("queue", "priority", "timeout", "pace", "concurrency")
     chosen = {name: options[name] for name in taken if name in options}
     name = bulk_task(options.get("name") or made.__name__)
-    never = {"immortal": True, "retries": FOR_EVER, "backoff": ("1s", "10s", "1m"), "keep": 0}
     runner = bulks.runner()
     runner.__qualname__ = f"{inspect.unwrap(function).__qualname__}.bulk"
-    part.contents.register(runner, {**chosen, **never, "name": name})
+    part.contents.register(runner, {**chosen, **TIRELESS, "name": name})

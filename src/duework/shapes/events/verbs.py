@@ -146,8 +146,7 @@ def subscribe(tx: Tx, wanted: Sequence[WantedSubscriber], engine: Engine) -> Non
     """Write subscriptions; a new one gets what was published since the time that it wants."""
     for each in sorted(wanted, key=lambda one: (one.row.event, one.row.name)):
         row, now = each.row, engine.clock.now()
-        while not tx.query(EVENTS.lock_topic, {"name": row.event}):
-            tx.query(EVENTS.new_topic, {"name": row.event})
+        _lock_topics(tx, row.name, row.event)
         known = find(tx, row.name)
         if known is not None and known.terms() == row.terms():
             continue
@@ -160,6 +159,13 @@ def subscribe(tx: Tx, wanted: Sequence[WantedSubscriber], engine: Engine) -> Non
             _catch_up(tx, row, now - each.since_ms, engine)
 
 
+def _lock_topics(tx: Tx, name: str, *events: str) -> None:
+    """Wait for those who publish to a subscriber, as it is or is to be: they count on its terms."""
+    for event in sorted({*events, *(row[0] for row in tx.query(EVENTS.event_of, {"name": name}))}):
+        while not tx.query(EVENTS.lock_topic, {"name": event}):
+            tx.query(EVENTS.new_topic, {"name": event})
+
+
 def _catch_up(tx: Tx, row: Subscriber, since: int, engine: Engine) -> None:
     values = {"event": row.event, "name": row.name, "since": since}
     events = [Event(*found) for found in tx.query(EVENTS.history, values)]
@@ -170,6 +176,7 @@ def _catch_up(tx: Tx, row: Subscriber, since: int, engine: Engine) -> None:
 
 def unsubscribe(tx: Tx, name: str, engine: Engine) -> bool:
     """Give it no more events; what it was given stays, and runs. Whether there was one."""
+    _lock_topics(tx, name)
     known = find(tx, name)
     if known is None:
         return False

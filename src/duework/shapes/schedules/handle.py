@@ -20,14 +20,14 @@ from duework.handles import Job
 from duework.kernel.error_text import describe
 from duework.kernel.job import OWN_QUEUE, Ending, LockedJob
 from duework.kernel.run import Run, buffer_of
-from duework.kernel.tasks import Definition, Policy, Writes
+from duework.kernel.tasks import TIRELESS, Definition, Policy, Writes
 from duework.shapes.graph import Node
 from duework.shapes.schedules import SHAPE
 from duework.shapes.schedules.calendar import Kind, When, zone
 from duework.shapes.schedules.plan import KEY_LIMIT, OPTIONS, TIMES, new_plan, storable
 from duework.shapes.schedules.row import Missed, Overlap, Row, State
 from duework.shapes.schedules.verbs import FIRE_TASK, OWNER, ScheduleVerbs
-from duework.shapes.shape import Hooks, Shape
+from duework.shapes.shape import Hooks, Shape, in_thread
 from duework.task import Task
 
 if TYPE_CHECKING:
@@ -173,10 +173,7 @@ def _firing(name: str, wiring: Wiring, check: Check | None) -> Definition:
         buffer_of(run).add(effect)
 
     fire.__qualname__ = f"<{name}>"
-    chosen = Policy(
-        queue=OWN_QUEUE, immortal=True, keep=0, retries=2**31, backoff=("1s", "10s", "1m")
-    )
-    definition = Definition(name, fire, chosen)
+    definition = Definition(name, fire, Policy(queue=OWN_QUEUE, **TIRELESS))
     if check is None:
         # It never waits, so one slot does, which is none of the user's.
         definition.pool = "own"
@@ -188,7 +185,7 @@ async def _is_idle(check: Check, run: Run) -> tuple[bool, str | None]:
     given = (run,) if inspect.signature(check).parameters else ()
     try:
         is_async = inspect.iscoroutinefunction(check)
-        answer = check(*given) if is_async else asyncio.to_thread(check, *given)
+        answer = check(*given) if is_async else in_thread(check, *given)
         return bool(await asyncio.wait_for(answer, CHECK_SECONDS)), None
     except Exception as error:  # noqa: BLE001 - a border: the user's own check
         return False, f"the idle check failed: {describe(error)}"

@@ -22,6 +22,7 @@ from duework.kernel.job import NewSignal
 from duework.kernel.outcomes import Fail, Outcome, Snooze
 from duework.kernel.surroundings.buffer import in_order
 from duework.kernel.tasks import check_count
+from duework.shapes.shape import in_thread
 from duework.shapes.steps import verbs
 from duework.shapes.steps.verbs import STEPS, Recorded, StepRow
 
@@ -298,7 +299,7 @@ async def _called(function: Callable[..., Any], args: Sequence[Any]) -> Any:
     """A coroutine in this loop, a plain function in a thread."""
     if inspect.iscoroutinefunction(function):
         return await function(*args)
-    answer = await asyncio.to_thread(function, *args)
+    answer = await in_thread(function, *args)
     return await answer if inspect.isawaitable(answer) else answer
 
 

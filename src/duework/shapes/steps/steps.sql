@@ -54,6 +54,9 @@ select ended from duework_step where job = :job and place = :place
 insert into duework_signalled (event, key, changed) values (:event, :key, :now)
 on conflict (event, key) do update set changed = excluded.changed
 
+-- name: last_told
+select id from duework_signal where event = :event and key = :key order by id desc limit 1
+
 -- name: tell
 insert into duework_signal (id, event, key, payload, at) values (:id, :event, :key, :payload, :at)
 

@@ -141,10 +141,13 @@ def signal(tx: Tx, new: Sequence[NewSignal], engine: Engine) -> list[int]:
     for place, each in sorted(enumerate(new), key=lambda one: (one[1].event, one[1].key)):
         topic = {"event": each.event, "key": each.key}
         tx.query(STEPS.lock_topic, {**topic, "now": now})
-        answers[place] = engine.ids.draw()
+        waiting = [job for [job] in tx.query(STEPS.waiting, topic)]
+        told = [last for [last] in tx.query(STEPS.last_told, topic)]
+        # Clocks differ: its id is above those of all who wait for it, and of what they were told before.
+        answers[place] = max(engine.ids.draw(), max([0, *waiting, *told]) + 1)
         values = {"id": answers[place], **topic, "payload": each.payload, "at": now}
         tx.query(STEPS.tell, values)
-        for [job] in tx.query(STEPS.waiting, topic):
+        for job in waiting:
             moves.wake(tx, job, now=now)
     engine.ring_after(tx)
     return [answers[place] for place in range(len(new))]
@@ -195,12 +198,12 @@ def resume(tx: Tx, jobs: Sequence[int], engine: Engine) -> list[None]:
 
 
 def cancel(tx: Tx, wanted: Sequence[tuple[int, str]], engine: Engine) -> list[None]:
-    """End workflows for good, also those that need attention, whose jobs have failed."""
+    """End workflows for good, also those that need attention, whose jobs have failed; not what has ended."""
     for job, why in sorted(wanted):
         if locked(tx, job).state == "failed":
             engine.revive(tx, [job])
-        engine.cancel(tx, [(job, why)])
-        mark(tx, job, "cancelled", why)
+        if list(engine.cancel(tx, [(job, why)])) == ["cancelled"]:
+            mark(tx, job, "cancelled", why)
     return [None for _ in wanted]
 
 

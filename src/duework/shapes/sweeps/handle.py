@@ -12,7 +12,7 @@ from duework.durations import Duration, milliseconds
 from duework.errors import NotFound, UsageError
 from duework.kernel.failures.retry import Backoff, Exponential, delays
 from duework.kernel.paces import portions, wishes
-from duework.kernel.tasks import check_count, gates
+from duework.kernel.tasks import TIRELESS, check_count, gates
 from duework.shapes.shape import CHUNK, Hooks, Shape, in_chunks
 from duework.shapes.sweeps import SHAPE, verbs
 from duework.shapes.sweeps.rounds import SweepRounds
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from duework.task import Task
     from duework.wiring import Wiring
 
-# A sweeper is never given up: what fails are items.
-FOR_EVER = 2**31
 # Items that went wrong long ago, and were not found since, are forgotten.
 OLD_MS = 7 * 86_400_000
 BOUND = 10_000
@@ -274,10 +272,9 @@ def declare_sweep(  # noqa: PLR0913 - each is an option of its own
         rounds.parallel, rounds.every_ms = parallel, milliseconds(every)
         rounds.timeout_s = milliseconds(timeout) / 1000
         rounds.delay = _delay(backoff or Exponential(first="1m", cap="6h"), retries)
-        never = {"immortal": True, "retries": FOR_EVER, "backoff": ("1s", "10s", "1m"), "keep": 0}
         place = {"queue": queue, "priority": priority, "timeout": "1d"}
         label = name or made.__name__
-        made.task = part.contents.register(rounds.runner(), {**never, **place, "name": label})
+        made.task = part.contents.register(rounds.runner(), {**TIRELESS, **place, "name": label})
         rounds.name = made.name
         rounds.gates = gates(made.name, pace, _no_argument)
         part.contents.adopt(made)

@@ -21,7 +21,7 @@ from duework.kernel.paces.portions import look, take_now
 from duework.kernel.run import Run, buffer_of
 from duework.kernel.surroundings.buffer import Buffer
 from duework.kernel.tasks import leads_with
-from duework.shapes.shape import doing
+from duework.shapes.shape import doing, in_thread
 from duework.shapes.sweeps import verbs
 from duework.shapes.sweeps.verbs import SWEEPS, EndedItem, SweepGroup, SweepItem, SweepRow
 
@@ -69,6 +69,12 @@ class ItemRun(Run):
         """The same whenever this item is tried."""
         return self._item
 
+    def _flow(self) -> Any:
+        """Records are of a job, and all items share one."""
+        raise UsageError(
+            "an item of a sweep has no steps: let run.enqueue(task, …) begin a job that has"
+        )
+
     def effects(self) -> tuple[Effect, ...]:
         """End its buffering: what is to be written with its group."""
         buffer = buffer_of(self)
@@ -112,7 +118,7 @@ class SweepRounds:
 
     async def _round(self, run: Run) -> Snooze | None:
         engine = self._engine()
-        row, most, idle_ms, items = await asyncio.to_thread(self._find, run)
+        row, most, idle_ms, items = await in_thread(self._find, run)
         if row is None or row.state != "running" or row.job != run.job.id or _moved(row, run):
             buffer_of(run).add(lambda tx: verbs.leave(tx, self.name, run.job.id, engine))
             return None
@@ -239,7 +245,7 @@ class SweepRounds:
         given = (own,) if self._takes_run else ()
         if inspect.iscoroutinefunction(self._function):
             return await self._function(*given, **values)
-        return await asyncio.to_thread(functools.partial(self._function, *given, **values))
+        return await in_thread(functools.partial(self._function, *given, **values))
 
     async def _commit(self, run: Run, ended: list[EndedItem], *, first: bool) -> list[EndedItem]:
         engine = self._engine()

@@ -7,7 +7,6 @@ notifications. Neither runs a query while nothing happens.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import threading
@@ -64,6 +63,8 @@ class FileWatch:
         # What is there by now, listeners have seen.
         self._pulse = engine.database.pulse()
         engine.writer.between_commits(self._others, BETWEEN_SECONDS)
+        # Guards the pipe: its numbers may belong to another file once it is closed.
+        self._lock, self._left = threading.Lock(), False
         self._wake, self._waker = os.pipe()
         self._notices = Notices.of(engine.database)
         self._thread = threading.Thread(target=self._serve, name="duework-changes", daemon=True)
@@ -73,8 +74,9 @@ class FileWatch:
         """Return when its thread has ended: the database may be closed next."""
         if self._thread is threading.current_thread():
             return
-        with contextlib.suppress(OSError):
-            os.write(self._waker, b"x")
+        with self._lock:
+            if not self._left:
+                os.write(self._waker, b"x")
         self._thread.join(timeout=1)
 
     def _serve(self) -> None:
@@ -127,7 +129,9 @@ class FileWatch:
             return True
 
     def _leave(self) -> None:
-        for descriptor in (self._wake, self._waker):
-            os.close(descriptor)
+        with self._lock:
+            self._left = True
+            for descriptor in (self._wake, self._waker):
+                os.close(descriptor)
         if self._notices is not None:
             self._notices.close()
