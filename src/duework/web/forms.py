@@ -81,6 +81,11 @@ class _Parser(MultiPartParser):
     def on_end(self) -> None:
         self.ended = True
 
+    def close(self) -> None:
+        """Close every file, that of a part which did not end, too."""
+        for each in self._files_to_close_on_error:
+            each.close()
+
 
 async def _with_files(request: Request, most: int) -> Sent:
     _check_charset(request)
@@ -102,7 +107,7 @@ async def _with_files(request: Request, most: int) -> Sent:
     sent = _sorted(items)
     if parser.ended and sum(len(name) + len(text) for name, text in sent.fields) <= BODY:
         return sent
-    sent.close()
+    parser.close()
     if not parser.ended:
         raise HTTPException(400, CUT)
     raise HTTPException(413, f"The fields of a form have at most {BODY:,} bytes.")
