@@ -137,7 +137,7 @@ def test_an_archive_tells_how_far_it_is_and_what_was_left_out(
     assert seen == [(0, 0), (1, 3), (2, 3)]
     shown = page(browser, athlete)
     assert "1 file was left out" in shown
-    assert "<code>b.fit</code>" in shown
+    assert "<li>&#39;b.fit&#39; is neither FIT" in shown
     assert len(rows(world, athlete)) == 2
 
 
