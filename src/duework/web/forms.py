@@ -35,7 +35,7 @@ Fields = list[tuple[str, str]]
 
 
 @dataclass
-class Sent:
+class PostedForm:
     """A form as it came: texts, and files by the names of their fields."""
 
     fields: Fields = field(default_factory=list)
@@ -55,7 +55,7 @@ class Sent:
             each.close()
 
 
-async def read_form(request: Request, most: int | None) -> Sent:
+async def read_form(request: Request, most: int | None) -> PostedForm:
     """The form; with files, of at most `most` bytes in all, unless that is None."""
     media = request.headers.get("content-type", PLAIN).partition(";")[0].strip().lower()
     if media == WITH_FILES and most is not None:
@@ -68,7 +68,7 @@ async def read_form(request: Request, most: int | None) -> Sent:
         if len(body) > BODY:
             raise HTTPException(413, f"A form has at most {BODY:,} bytes.")
     try:
-        return Sent(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS))
+        return PostedForm(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS))
     except ValueError as error:
         raise HTTPException(400, "The form cannot be read.") from error
 
@@ -87,7 +87,7 @@ class _Parser(MultiPartParser):
             each.close()
 
 
-async def _with_files(request: Request, most: int) -> Sent:
+async def _with_files(request: Request, most: int) -> PostedForm:
     _check_charset(request)
     parser = _Parser(
         *(request.headers, _bounded(request, most)),
@@ -113,8 +113,8 @@ async def _with_files(request: Request, most: int) -> Sent:
     raise HTTPException(413, f"The fields of a form have at most {BODY:,} bytes.")
 
 
-def _sorted(items: Iterable[tuple[str, str | UploadFile]]) -> Sent:
-    sent = Sent()
+def _sorted(items: Iterable[tuple[str, str | UploadFile]]) -> PostedForm:
+    sent = PostedForm()
     for name, value in items:
         if isinstance(value, UploadFile):
             sent.add(name, value)

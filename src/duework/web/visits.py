@@ -26,7 +26,7 @@ from starlette.routing import Route
 from duework.errors import Conflict, DatabaseError, NotFound, UsageError
 from duework.face import Person
 from duework.web.filters import zone_of
-from duework.web.forms import Sent, read_form
+from duework.web.forms import PostedForm, read_form
 from duework.web.limits.rates import ADMITTED, RateLimits
 from duework.web.shield import LOOPBACK, name_of
 from duework.web.tokens import Tokens, Who, hashed, same
@@ -68,7 +68,7 @@ class Visit:
     rows: tuple[int, ...] | None = None
     # In how many seconds the page looks different though nothing has changed; set by the page.
     again: float | None = None
-    posted: Sent = field(default_factory=Sent)
+    posted: PostedForm = field(default_factory=PostedForm)
     render: Callable[..., Response] = field(default=lambda **_: Response())
 
     @property

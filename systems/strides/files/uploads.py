@@ -39,7 +39,7 @@ where id = :id
 REFUSED = "update strides_upload set status = 'refused', reason = :reason where id = :id"
 
 
-class Sent(msgspec.Struct, kw_only=True):
+class FileForm(msgspec.Struct, kw_only=True):
     """What a form says besides its files."""
 
     zone: Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[^\x00]*$")] = ""
@@ -55,7 +55,7 @@ def blob(upload: str) -> str:
 
 
 @part.action("/athletes/{athlete}/files", max_body=LARGEST_FORM)
-def send_files(athlete: int, form: Sent, files: list[Upload]) -> str:
+def send_files(athlete: int, form: FileForm, files: list[Upload]) -> str:
     """Keep what was sent; jobs take it in."""
     find(athlete)
     zone_of(form.zone)
@@ -75,7 +75,7 @@ def send_files(athlete: int, form: Sent, files: list[Upload]) -> str:
     return f"{files[0].name} is taken in" if len(files) == 1 else f"{len(files)} files are taken in"
 
 
-def _row(athlete: int, form: Sent, file: Upload) -> dict[str, Any]:
+def _row(athlete: int, form: FileForm, file: Upload) -> dict[str, Any]:
     return {
         "id": secrets.token_hex(8),
         "athlete": athlete,
