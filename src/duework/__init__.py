@@ -27,7 +27,7 @@ from duework.errors import (
     UsageError,
     WaitTimeout,
 )
-from duework.face import Person, Problem, Reply, SharedSecret, Template
+from duework.face import Person, Problem, Reply, SharedSecret, Template, Upload
 from duework.handles import Attempt, Job, Queue
 from duework.health.checkup import Check
 from duework.health.needs import Need
@@ -167,6 +167,7 @@ __all__ = [
     "Transaction",
     "Unavailable",
     "Unknown",
+    "Upload",
     "UsageError",
     "WaitTimeout",
     "Why",

@@ -12,7 +12,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import msgspec
 
@@ -53,6 +53,20 @@ class Reply:
     status: int = 200
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that a form has sent, as a parameter of an action; it is gone when the action has ended."""
+
+    # Its last piece alone: a sender names no folder of ours.
+    name: str
+    size: int
+    opened: Callable[[], BinaryIO] = field(repr=False)
+
+    def open(self) -> BinaryIO:
+        """The content from its begin, as often as it is asked for."""
+        return self.opened()
 
 
 class Template:
@@ -108,6 +122,8 @@ class Endpoint:
     request: str | None = None
     person: str | None = None
     transaction: str | None = None
+    # The field with files, and whether it is one, perhaps one, or several.
+    files: tuple[str, Any] | None = None
 
     @property
     def name(self) -> str:
@@ -156,6 +172,8 @@ class PartAction:
     endpoint: Endpoint
     auth: str
     confirm: str | None
+    # Bytes of a form with its files; None where it has none.
+    max_body: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +220,8 @@ def declare_route(
     def declare(function: F) -> F:
         made = PartRoute(inspected(function, path), chosen, auth, max_body, problem)
         _check_person(made.endpoint, auth)
+        if made.endpoint.files:
+            raise UsageError(f"{made.endpoint.name} takes an Upload: forms send them, to an action")
         for other in face.routes:
             if other.endpoint.path == path and set(other.methods) & set(chosen):
                 raise UsageError(f"part {face.name} has a route {chosen[0]} {path} already")
@@ -233,7 +253,7 @@ def declare_page(
     def declare(function: F) -> F:
         endpoint = inspected(function, path)
         _check_person(endpoint, auth)
-        if endpoint.request or endpoint.raw or endpoint.transaction:
+        if endpoint.request or endpoint.raw or endpoint.transaction or endpoint.files:
             message = (
                 f"page {endpoint.name} is rendered again without a request: it takes its path's"
                 " parameters and one Struct for the query"
@@ -253,11 +273,17 @@ def declare_page(
 
 
 def declare_action(
-    part: Part, path: str, *, confirm: str | None = None, auth: str = "token"
+    part: Part,
+    path: str,
+    *,
+    confirm: str | None = None,
+    auth: str = "token",
+    max_body: int | None = None,
 ) -> Callable[[F], F]:
     """What a form does, below the part's name: `@part.action("/users/{id}/pause")`.
 
-    A text that it returns is shown on the page that the form came from.
+    A text that it returns is shown on the page that the form came from. With an `Upload` the form has at
+    most `max_body` bytes, 1 MB unless said otherwise.
     """
     face = _named(part, "pages and actions")
     _check_auth(face, auth, people=True)
@@ -272,7 +298,12 @@ def declare_action(
         for name in _TOPIC_PARAMETER.findall(confirm or ""):
             if name not in endpoint.parameters:
                 raise UsageError(f"confirm of {path}: there is no {{{name}}}")
-        face.actions.append(PartAction(endpoint, auth, confirm))
+        if endpoint.files is None and max_body is not None:
+            raise UsageError(f"max_body of {path}: the action takes no Upload")
+        if endpoint.files is not None and confirm:
+            raise UsageError(f"{path} takes an Upload, which is sent once: it cannot ask first")
+        most = None if endpoint.files is None else max_body or MAX_BODY
+        face.actions.append(PartAction(endpoint, auth, confirm, most))
         return function
 
     return declare
@@ -379,23 +410,28 @@ def _place(found: dict[str, Any], path: str, name: str, kind: Any) -> None:
     if place is None:
         message = (
             f"{path}: where does {name!r} come from? It is not in the path, and neither a"
-            " msgspec.Struct, bytes, Request, Person nor Transaction"
+            " msgspec.Struct, bytes, Request, Person, Transaction nor Upload"
         )
         raise UsageError(message)
     if place in found:
         raise UsageError(f"{path}: {name!r} is one too many, a handler has one {place}")
-    found[place] = (name, kind) if place == "body" else name
+    found[place] = (name, kind) if place in {"body", "files"} else name
+
+
+_PLACES: dict[str, tuple[Any, ...]] = {
+    "files": (Upload, Upload | None, list[Upload]),
+    "raw": (bytes,),
+    "person": (Person,),
+    "transaction": (Transaction,),
+}
 
 
 def _source(kind: Any) -> str | None:
+    for place, kinds in _PLACES.items():
+        if kind in kinds:
+            return place
     if typing.get_origin(kind) in {typing.Union, types.UnionType}:
         return None
-    if kind is bytes:
-        return "raw"
-    if kind is Person:
-        return "person"
-    if kind is Transaction:
-        return "transaction"
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return "body"
     # By its name: the framework is not loaded to declare something.

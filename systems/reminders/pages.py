@@ -10,10 +10,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 from markupsafe import Markup
 
-from duework import Fail, Template, UsageError, http
+from duework import Fail, Template, Upload, UsageError, http
 from systems.reminders import attempts, book, channels, endpoints, log, planning
 from systems.reminders.links import job_of
 from systems.reminders.part import part, settings
+from systems.reminders.routes import LARGEST, brought
 from systems.reminders.rules import Change, NewReminder, known_zone
 from systems.reminders.week import DAYS, week
 from systems.reminders.words import read_when
@@ -36,6 +37,14 @@ class Say(msgspec.Struct, kw_only=True, frozen=True):
     zone: str = "UTC"
     quiet: str | None = None
     repeat: str | None = None
+
+
+class Usual(msgspec.Struct, kw_only=True, frozen=True):
+    """What holds for the entries of a file that say nothing of it."""
+
+    email: str | None = None
+    endpoint: str | None = None
+    zone: str | None = None
 
 
 class Edited(msgspec.Struct, kw_only=True, frozen=True):
@@ -126,6 +135,17 @@ def add(form: Say) -> str:
         )
     )
     return f"{made.title}: first on {_local(made.next_fire_at, made.zone)}"
+
+
+@part.action("/import", max_body=LARGEST)
+def bring(form: Usual, file: Upload) -> str:
+    """A table or a calendar; a commit of all of it, so what the page says then has happened."""
+    usual = {name: value for name, value in msgspec.structs.asdict(form).items() if value}
+    with file.open() as content:
+        found = brought(content.read(), usual)
+    more = f", {found.known} were there already" if found.known else ""
+    over = f", {found.over} are over and left out" if found.over else ""
+    return f"{file.name}: {found.made} made{more}{over}"
 
 
 @part.action("/reminder/{id}/snooze")

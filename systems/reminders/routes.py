@@ -27,6 +27,9 @@ from systems.reminders.rules import Change, NewReminder
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
+# Of a file that is brought; what it may have is said in exchange/.
+LARGEST = 2_100_000
+
 
 class Listing(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Which reminders: all by id, or those to come, soonest first."""
@@ -119,7 +122,7 @@ def export_ics() -> Reply:
     return Reply(200, made, {"content-type": "text/calendar; charset=utf-8"})
 
 
-@part.route("/api/reminders/import", methods=["POST"], max_body=2_100_000)
+@part.route("/api/reminders/import", methods=["POST"], max_body=LARGEST)
 def bring(body: bytes, request: Request) -> exchange.Brought:
     """A file as it is: CSV, or a calendar. `?email=`, `endpoint=` and `zone=` hold where it says nothing."""
     names = request.query_params.keys() & {"email", "endpoint", "zone"}

@@ -148,4 +148,5 @@ def forget(tx: Any, athlete: int) -> None:
     tx.write("delete from strides_race where athlete_id = :id", id=athlete)
     tx.write("delete from strides_activity where athlete_id = :id", id=athlete)
     tx.write("delete from strides_log where athlete_id = :id", id=athlete)
+    tx.write("delete from strides_upload where athlete_id = :id", id=athlete)
     tx.write("delete from strides_athlete where id = :id", id=athlete)

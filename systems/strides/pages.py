@@ -10,6 +10,7 @@ import msgspec
 from duework import Chain, NotFound, Reply, Template, Transaction, UsageError
 from systems.strides import charts, oauth, reading, sync
 from systems.strides.athlete import find
+from systems.strides.files import uploads
 from systems.strides.part import part, settings
 from systems.strides.races import distance_class
 from systems.strides.reading import BESTS, Day, Offset, Wanted, Words, status_of
@@ -132,7 +133,7 @@ def front() -> Template:
     )
 
 
-@part.page("/athletes/{athlete}", live=("chains",))
+@part.page("/athletes/{athlete}", live=("chains", uploads.TOPIC))
 def overview(athlete: int, query: Filter) -> Template:
     given = common(athlete)
     wanted = Wanted(
@@ -149,6 +150,7 @@ def overview(athlete: int, query: Filter) -> Template:
         "athlete.html",
         **given,
         **_pictures(given["sync"]),
+        uploads=uploads.latest(athlete),
         bests=BESTS,
         calendar=charts.heat(
             calendar.days, calendar.months, 0, "Distance on each day of the last year"

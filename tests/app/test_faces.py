@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from duework import Part, Person, Reply, SharedSecret, Template, UsageError
+from duework import Part, Person, Reply, SharedSecret, Template, Upload, UsageError
 
 
 class Body(msgspec.Struct):
@@ -113,6 +113,27 @@ def test_a_page_takes_no_request_since_it_is_rendered_without_one() -> None:
     handler.__annotations__["request"] = Request
     with pytest.raises(UsageError, match="without a request"):
         Part("club").page("/a")(handler)
+
+
+def test_files_are_for_actions_alone_which_cannot_ask_first_and_say_how_much_they_take() -> None:
+    def one(file: Upload) -> None: ...
+    def two(file: Upload, other: list[Upload]) -> None: ...
+    def none() -> None: ...
+
+    part = Part("club")
+    for declare, function, words in (
+        (part.route("/a"), one, "forms send them"),
+        (part.page("/a"), one, "rendered again"),
+        (part.action("/a", confirm="Sure?"), one, "sent once"),
+        (part.action("/a", max_body=5), none, "takes no Upload"),
+        (part.action("/a"), two, "one too many"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            declare(function)
+    part.action("/a")(one)
+    part.action("/b", max_body=5)(one)
+    part.action("/c")(none)
+    assert [each.max_body for each in part.contents.face.actions] == [1_048_576, 5, None]
 
 
 def test_declaring_a_face_loads_no_web_framework() -> None:

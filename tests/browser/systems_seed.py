@@ -118,6 +118,18 @@ def athletes() -> None:
             )
             if number % 10 == 0:
                 race(tx, number, start, day.isoformat(), metres)
+        uploads(tx)
+
+
+def uploads(tx: Any) -> None:
+    """A file of each kind on an athlete's page."""
+    given = {"athlete_id": 5001, "sent": app.now(), "size": 900, "zone": "", "race": 0}
+    out = [["activities/7.fit", "it is damaged"], ["activities/8.gpx", "it has no time"]]
+    told = {"status": "taken", "added": 40, "left_out": 60, "reasons": json.dumps(out)}
+    insert(tx, "strides_upload", id="a", name="export_12345678.zip", **given, **told)
+    why = "'a/very/long/name/of/notes/without/any/space.gpx' is neither FIT, TCX nor GPX"
+    insert(tx, "strides_upload", id="b", name="no.gpx", status="refused", reason=why, **given)
+    insert(tx, "strides_upload", id="c", name="large.zip", done=100, total=4000, **given)
 
 
 def race(tx: Any, number: int, start: int, day: str, metres: float) -> None:

@@ -21,6 +21,7 @@ from duework import (
     Template,
     Transaction,
     Unavailable,
+    Upload,
 )
 
 
@@ -176,6 +177,26 @@ def actions(part: Part, paused: list[str]) -> None:
     @part.action("/users/{id}/rename")
     def rename(id: int, tx: Transaction) -> None:  # noqa: A002
         tx.write("insert into club_name (id) values (:id)", id=id)
+
+    @part.action("/users/{id}/picture", max_body=20_000)
+    def picture(id: int, form: Note, file: Upload) -> str:  # noqa: A002
+        with file.open() as first:
+            head = first.read(4)
+        with file.open() as second:
+            size = second.seek(0, 2)
+        paused.append(f"{id} {form.note} {file.name} {file.size}={size} {head!r}")
+        part.__dict__["last"] = file
+        return f"{file.name} is your picture"
+
+    @part.action("/users/{id}/files", max_body=3_000_000)
+    async def many(id: int, files: list[Upload]) -> str:  # noqa: A002
+        paused.extend(f"{id} {each.name} {each.size}" for each in files)
+        return f"{len(files)} files"
+
+    @part.action("/users/{id}/note")
+    def perhaps(id: int, file: Upload | None) -> str:  # noqa: A002
+        paused.append(f"{id} {file and file.name}")
+        return "noted"
 
     @part.action("/users/{id}/delete", confirm="Delete user {id}?")
     async def delete(id: int) -> None:  # noqa: A002

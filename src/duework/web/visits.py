@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -26,6 +26,7 @@ from starlette.routing import Route
 from duework.errors import Conflict, DatabaseError, NotFound, UsageError
 from duework.face import Person
 from duework.web.filters import zone_of
+from duework.web.forms import PostedForm, read_form
 from duework.web.limits.rates import ADMITTED, RateLimits
 from duework.web.shield import LOOPBACK, name_of
 from duework.web.tokens import Tokens, Who, hashed, same
@@ -42,8 +43,6 @@ SOON = 5.0
 LATER = 300.0
 # What a page for the people of a part needs: a session of that part, and no token.
 PERSON = "person"
-BODY = 64 * 1024
-FIELDS = 300
 SAFE = frozenset({"GET", "HEAD"})
 THEMES = ("light", "dark")
 _BACK = re.compile(r"/[^\\\x00-\x20\x7f/][^\\\x00-\x20\x7f]*|/")
@@ -69,8 +68,13 @@ class Visit:
     rows: tuple[int, ...] | None = None
     # In how many seconds the page looks different though nothing has changed; set by the page.
     again: float | None = None
-    form: list[tuple[str, str]] = field(default_factory=list)
+    posted: PostedForm = field(default_factory=PostedForm)
     render: Callable[..., Response] = field(default=lambda **_: Response())
+
+    @property
+    def form(self) -> list[tuple[str, str]]:
+        """The fields of the form, in order."""
+        return self.posted.fields
 
     @property
     def base(self) -> str:
@@ -205,11 +209,12 @@ def door(
         methods: tuple[str, ...] = ("GET",),
         part: Part | None = None,
         regions: Regions | None = None,
+        uploads: int | None = None,
     ) -> Route:
         async def enter(request: Request) -> Response:
             visit = Visit(app, request, None, part=part, render=render)
             try:
-                return await _enter(visit, handler, scope, limits)
+                return await _enter(visit, handler, scope, limits, uploads)
             except HTTPException as error:
                 return problem(visit, error.status_code, error.detail, error.headers)
             except NotFound as error:
@@ -218,6 +223,8 @@ def door(
                 return problem(visit, 400 if isinstance(error, UsageError) else 409, str(error))
             except DatabaseError as error:
                 return problem(visit, 503, f"The database does not answer: {error}")
+            finally:
+                visit.posted.close()
 
         made = Route(path, enter, methods=list(methods), name=f"{methods[0]} {path}")
         # For the test that goes through all doors.
@@ -230,14 +237,13 @@ def door(
     return route
 
 
-async def _enter(visit: Visit, handler: Handler, scope: str, limits: RateLimits | None) -> Response:
+async def _enter(
+    visit: Visit, handler: Handler, scope: str, limits: RateLimits | None, uploads: int | None
+) -> Response:
     request = visit.request
-    if request.method not in SAFE:
-        visit.form = await _form(request)
     await run_in_threadpool(recognise_person if scope == PERSON else recognise, visit)
     if request.method not in SAFE:
         check_site(visit)
-        _check_form(visit, has_session=scope != OPEN)
     if scope != OPEN and visit.who is None and visit.person is None:
         if request.method == "GET" and not visit.by_program:
             return RedirectResponse(f"{visit.base}{visit.sign_in}?back={quote(visit.here)}", 303)
@@ -248,8 +254,12 @@ async def _enter(visit: Visit, handler: Handler, scope: str, limits: RateLimits 
         raise HTTPException(403, words)
     if scope != OPEN:
         request.scope[ADMITTED] = True
-    if limits is not None and request.method not in SAFE:
-        _count_action(visit, limits)
+    if request.method not in SAFE:
+        if limits is not None:
+            _count_action(visit, limits)
+        # Only now: nothing is kept of what somebody sends who may not.
+        visit.posted = await read_form(request, uploads)
+        _check_form(visit, has_session=scope != OPEN)
     if inspect.iscoroutinefunction(handler):
         answer: Response = await handler(visit)
     else:
@@ -265,22 +275,6 @@ def _count_action(visit: Visit, limits: RateLimits) -> None:
         limits.act(f"person {visit.person.id}")
     elif visit.who is not None and visit.who.session:
         limits.act(f"token {visit.who.name}")
-
-
-async def _form(request: Request) -> list[tuple[str, str]]:
-    """The fields of a form, of a bounded size; nothing else is taken."""
-    kind = request.headers.get("content-type", "application/x-www-form-urlencoded")
-    if kind.partition(";")[0].strip() != "application/x-www-form-urlencoded":
-        raise HTTPException(415, "Send a form: application/x-www-form-urlencoded.")
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY:
-            raise HTTPException(413, f"A form has at most {BODY:,} bytes.")
-    try:
-        return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS)
-    except ValueError as error:
-        raise HTTPException(400, "The form cannot be read.") from error
 
 
 def recognise(visit: Visit) -> None:

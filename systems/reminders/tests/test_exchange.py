@@ -123,6 +123,23 @@ def test_a_file_with_a_mistake_says_where_it_stands_and_brings_nothing(
     assert book.count() == 0
 
 
+def test_a_person_sends_a_file_by_the_page_whole_or_not_at_all(h: Harness) -> None:
+    web = Web(h)
+    wrong = b"title,at\nx,2026-05-01T09:00\ny,never\n"
+
+    none = web.submit("/reminders/import", file=("a.csv", b""), email="ada@demo.example")
+    refused = web.submit("/reminders/import", file=("a.csv", wrong), email="ada@demo.example")
+    assert book.count() == 0
+    made = web.submit("/reminders/import", file=("my/work.ics", CALENDAR), email="ada@demo.example")
+    again = web.submit("/reminders/import", file=("work.ics", CALENDAR), email="ada@demo.example")
+
+    assert "names the columns" in none
+    assert "line 3: " in refused.lower()
+    assert "work.ics: 3 made, 1 are over and left out" in made
+    assert "work.ics: 0 made, 3 were there already" in again
+    assert book.count() == 3
+
+
 def test_more_than_can_be_brought_at_once_is_refused(h: Harness) -> None:
     with pytest.raises(UsageError, match="at most 2000"):
         brought(b"title,cron\n" + b"x,0 9 * * *\n" * 2001, TO)

@@ -36,12 +36,13 @@ class Web:
         assert "style=" not in answer.text
         return str(answer.text)
 
-    def submit(self, path: str, **data: str) -> str:
+    def submit(self, path: str, file: tuple[str, bytes] | None = None, **data: str) -> str:
         """Post a form of a page, and what the page says then."""
         key = re.search(r'name="form" value="(\w+)"', self.client.get("/menu").text)
         assert key
         data |= {"form": key[1], "back": "/reminders/"}
-        answer = self.client.post(path, data=data, headers={"origin": HERE})
+        files = {} if file is None else {"file": file}
+        answer = self.client.post(path, data=data, files=files, headers={"origin": HERE})
         assert answer.status_code in {303, 200}, answer.text
         return str(self.client.get("/reminders/").text)
 

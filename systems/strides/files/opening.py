@@ -11,7 +11,7 @@ import csv
 import io
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import tzinfo
 from pathlib import PurePosixPath
 
@@ -27,6 +27,8 @@ ENTRIES, UNPACKED, RATIO = 20_000, 4_000_000_000, 200
 ENDINGS = (".fit", ".tcx", ".gpx")
 PIECE = 65_536
 KIND, LINK = 0o170000, 0o120000
+# Called with how many recordings of an archive were read, and how many there are.
+Tell = Callable[[int, int], None]
 
 
 class Found(msgspec.Struct):
@@ -45,10 +47,14 @@ class Opened(msgspec.Struct):
     left_out: dict[str, str]
 
 
-def opened(name: str, content: bytes, zone: tzinfo | None) -> Opened:
+def silent(_done: int, _total: int) -> None:
+    """Nobody wants to know how far it is."""
+
+
+def opened(name: str, content: bytes, zone: tzinfo | None, tell: Tell = silent) -> Opened:
     """What a file holds."""
     if content[:4] == b"PK\x03\x04":
-        return _archive(content, zone)
+        return _archive(content, zone, tell)
     return Opened([one(name, content, zone)], {})
 
 
@@ -86,17 +92,17 @@ def _unpacked(name: str, content: bytes) -> bytes:
     return made
 
 
-def _archive(content: bytes, zone: tzinfo | None) -> Opened:
+def _archive(content: bytes, zone: tzinfo | None, tell: Tell) -> Opened:
     if len(content) > ARCHIVE:
         raise TooLarge(f"an archive has at most {ARCHIVE // 1_000_000} MB: send it in parts")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return _entries(archive, zone)
+            return _entries(archive, zone, tell)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError):
         raise NotUnderstood("the archive is damaged, or packed in a way of its own") from None
 
 
-def _entries(archive: zipfile.ZipFile, zone: tzinfo | None) -> Opened:
+def _entries(archive: zipfile.ZipFile, zone: tzinfo | None, tell: Tell) -> Opened:
     infos = [info for info in archive.infolist() if not info.is_dir()]
     if len(infos) > ENTRIES:
         raise ZipBomb(f"an archive has at most {ENTRIES:,} files")
@@ -104,7 +110,10 @@ def _entries(archive: zipfile.ZipFile, zone: tzinfo | None) -> Opened:
         _check_name(info)
     listed = _listed(archive, infos)
     result, total = Opened([], {}), 0
-    for info, content in _recordings(archive, infos):
+    wanted = [info for info in infos if _is_recording(info.filename)]
+    for number, info in enumerate(wanted):
+        tell(number, len(wanted))
+        content = _entry(archive, info)
         total += len(content)
         if total > UNPACKED:
             raise ZipBomb("the archive unpacks to more than 4 GB")
@@ -128,12 +137,8 @@ def _check_name(info: zipfile.ZipInfo) -> None:
         raise NotUnderstood("the archive is encrypted: unpack it first")
 
 
-def _recordings(
-    archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo]
-) -> Iterator[tuple[zipfile.ZipInfo, bytes]]:
-    for info in infos:
-        if PurePosixPath(info.filename.lower().removesuffix(".gz")).suffix in ENDINGS:
-            yield info, _entry(archive, info)
+def _is_recording(name: str) -> bool:
+    return PurePosixPath(name.lower().removesuffix(".gz")).suffix in ENDINGS
 
 
 def _entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from duework import NotFound, UsageError
-from systems.strides.files.opening import Found, opened
+from systems.strides.files.opening import Found, Tell, opened, silent
 from systems.strides.files.recording import as_activity, zone_of
 from systems.strides.part import part
 from systems.strides.races import Activity, activity_row, race_row, recognise
@@ -34,23 +34,44 @@ class Taken(msgspec.Struct):
     left_out: dict[str, str]
 
 
+class Ready(msgspec.Struct):
+    """What a file holds, read and not yet stored."""
+
+    every: list[Activity]
+    left_out: dict[str, str]
+    at: int
+
+
 def take(athlete: int, name: str, content: bytes, *, zone: str = "", race: bool = False) -> Taken:
     """Store what a file holds: all of it, or, with a `FileRefused`, nothing."""
-    where: tzinfo | None = zone_of(zone) if zone else None
-    what, now = opened(name, content, where), part.app.now()
-    every = [_activity(found, where, now, race=race) for found in what.found]
+    found = read(name, content, zone=zone, race=race)
     with part.app.transaction() as tx:
-        if not tx.read("select id from strides_athlete where id = :id", id=athlete):
-            raise NotFound(f"there is no athlete {athlete}; add one first")
-        new = _new(tx, athlete, every)
-        ACTIVITIES.write(tx, [activity_row(one, athlete, 0) for one in new])
-        races = [
-            race_row(one, known, athlete=athlete, seen=0, now=now)
-            for one in new
-            if (known := recognise(one)) is not None
-        ]
-        RACES.write(tx, races)
-    return Taken(len(new), len(every) - len(new), len(races), what.left_out)
+        return put(tx, athlete, found)
+
+
+def read(
+    name: str, content: bytes, *, zone: str = "", race: bool = False, tell: Tell = silent
+) -> Ready:
+    """What a file holds; `tell(n, of)` is called before each recording of an archive."""
+    where: tzinfo | None = zone_of(zone) if zone else None
+    what, now = opened(name, content, where, tell), part.app.now()
+    every = [_activity(found, where, now, race=race) for found in what.found]
+    return Ready(every, what.left_out, now)
+
+
+def put(tx: Any, athlete: int, found: Ready) -> Taken:
+    """Store what is not there yet, as a part of a transaction."""
+    if not tx.read("select id from strides_athlete where id = :id", id=athlete):
+        raise NotFound(f"there is no athlete {athlete}; add one first")
+    new = _new(tx, athlete, found.every)
+    ACTIVITIES.write(tx, [activity_row(one, athlete, 0) for one in new])
+    races = [
+        race_row(one, known, athlete=athlete, seen=0, now=found.at)
+        for one in new
+        if (known := recognise(one)) is not None
+    ]
+    RACES.write(tx, races)
+    return Taken(len(new), len(found.every) - len(new), len(races), found.left_out)
 
 
 def _activity(found: Found, zone: tzinfo | None, now: int, *, race: bool) -> Activity:

@@ -20,7 +20,7 @@ from duework.face import PartAction, Reply, fill
 from duework.kernel.error_text import redact
 from duework.kernel.transaction import Transaction, inside
 from duework.part import Part
-from duework.web.parts.bodies import OWN_FIELDS, BadRequest, from_fields, path_values
+from duework.web.parts.bodies import OWN_FIELDS, BadRequest, file_value, from_fields, path_values
 from duework.web.parts.calls import call
 from duework.web.parts.problems import LOG, answer_reply
 from duework.web.tokens import WEB
@@ -67,6 +67,9 @@ async def _act(visit: Visit, part: Part, action: PartAction, params: dict[str, A
         name, kind = endpoint.body
         ours = OWN_FIELDS - set(kind.__struct_encode_fields__)
         values[name] = from_fields([each for each in visit.form if each[0] not in ours], kind)
+    if endpoint.files is not None:
+        name, files = endpoint.files
+        values[name] = file_value(visit.posted.files, name, files)
     if endpoint.person is not None:
         values[endpoint.person] = visit.person
     line = _line(visit, part, action)

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive
 
 from duework.errors import NotFound, UsageError
-from duework.face import Endpoint
+from duework.face import Endpoint, Upload
 
 FIELDS = 1000
 FORM = "application/x-www-form-urlencoded"
@@ -147,6 +147,20 @@ def misfit(error: msgspec.ValidationError) -> BadRequest:
         path = f"{path}.{named[1]}" if path else named[1]
     detail = f"{path}: {message}" if path else message
     return BadRequest(422, detail, ({"path": path, "message": message},))
+
+
+def file_value(given: Iterable[tuple[str, Upload]], name: str, kind: Any) -> Any:
+    """The files of one field as the handler takes them: one, perhaps one, or a list."""
+    found = list(given)
+    if stray := [field for field, _ in found if field != name]:
+        raise BadRequest(422, f"{stray[0][:80]!r} takes no file: send it as {name!r}.")
+    if kind == list[Upload]:
+        return [upload for _, upload in found]
+    if len(found) > 1:
+        raise BadRequest(422, "Send one file at a time.")
+    if not found and kind is Upload:
+        raise BadRequest(422, "Choose a file first.")
+    return found[0][1] if found else None
 
 
 def query_value(endpoint: Endpoint, query: Fields) -> dict[str, Any]:

@@ -87,8 +87,9 @@ def _routes(app: App, part: Part, door: MakeRoute) -> Iterable[Route]:
             yield made
     for action in face.actions:
         handler = _guarded(answer_action(part, action))
-        path = f"/{part.name}{action.endpoint.path}"
-        yield door(path, handler, _needs(action, "operate"), ("POST",), _of_people(action, part))
+        path, people = f"/{part.name}{action.endpoint.path}", _of_people(action, part)
+        needs = _needs(action, "operate")
+        yield door(path, handler, needs, ("POST",), people, uploads=action.max_body)
     if face.link_sender is not None or face.oauth_sign_in is not None:
         yield from sign_in_routes(part, door)
     if face.oauth_sign_in is not None:
