@@ -30,6 +30,7 @@ _NAMED = re.compile(r"(?:missing required|contains unknown) field `([^`]*)`")
 _INT64 = 2**63
 # A NUL in JSON, and not an escaped backslash in front of those characters.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+TOO_LARGE = "Expected `int` of 64 bits"
 NO_NUL = "A text has no NUL character."
 
 Fields = Sequence[tuple[str, str]]
@@ -122,9 +123,14 @@ def from_fields(given: Iterable[tuple[str, str]], kind: type[msgspec.Struct]) ->
             # A box that is not ticked is not sent.
             values[name] = False
     try:
-        return msgspec.convert(values, kind, strict=False)
+        found = msgspec.convert(values, kind, strict=False)
     except msgspec.ValidationError as error:
         raise misfit(error) from None
+    for field in msgspec.structs.fields(kind):
+        value = getattr(found, field.name)
+        if isinstance(value, int) and not -_INT64 <= value < _INT64:
+            raise misfit(msgspec.ValidationError(f"{TOO_LARGE} - at `$.{field.encode_name}`"))
+    return found
 
 
 def _one(texts: list[str], hint: Any) -> Any:
