@@ -92,7 +92,7 @@ async def read_body(request: Request, kind: type[msgspec.Struct]) -> Any:
     if _NUL.search(raw):
         raise BadRequest(400, NO_NUL)
     try:
-        return msgspec.json.decode(raw or b"{}", type=kind)
+        return _bounded_numbers(msgspec.json.decode(raw or b"{}", type=kind))
     except msgspec.ValidationError as error:
         raise misfit(error) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -123,13 +123,17 @@ def from_fields(given: Iterable[tuple[str, str]], kind: type[msgspec.Struct]) ->
             # A box that is not ticked is not sent.
             values[name] = False
     try:
-        found = msgspec.convert(values, kind, strict=False)
+        return _bounded_numbers(msgspec.convert(values, kind, strict=False))
     except msgspec.ValidationError as error:
         raise misfit(error) from None
-    for field in msgspec.structs.fields(kind):
+
+
+def _bounded_numbers(found: Any) -> Any:
+    """The same; a misfit if a number of its own is larger than a database takes."""
+    for field in msgspec.structs.fields(found):
         value = getattr(found, field.name)
         if isinstance(value, int) and not -_INT64 <= value < _INT64:
-            raise misfit(msgspec.ValidationError(f"{TOO_LARGE} - at `$.{field.encode_name}`"))
+            raise msgspec.ValidationError(f"{TOO_LARGE} - at `$.{field.encode_name}`")
     return found
 
 
