@@ -155,7 +155,7 @@ def test_numbers_and_lines_that_nobody_has_are_refused(room: Room, acme: Browser
     ids=["ifs", "dots", "filters", "digits"],
 )
 def test_a_template_that_python_cannot_compile_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="^text"):
+    with pytest.raises(UsageError, match=r"^text"):
         templates.compiled(text, templates.PLAIN, "text")
 
 
