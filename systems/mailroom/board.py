@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from duework import App, NotFound, OutboxMessage
+from duework import App, Conflict, NotFound, OutboxMessage
 from systems.mailroom import tries
 from systems.mailroom.outbox import box, own_key, plain
 from systems.mailroom.part import part
@@ -137,6 +137,14 @@ def _tried(row: Any) -> dict[str, Any]:
     words = "refused it" if row.state == "refused" else "was asked"
     times = "" if row.tries == 1 else f", {row.tries} times"
     return {"at": row.first_at, "what": f"{words}{times}", "who": row.provider, "detail": row.error}
+
+
+def retry(identifier: int, tenant: str | None = None) -> OutboxMessage:
+    """Queue a message again that failed or was cancelled; not one that another stands in the place of."""
+    message = found(identifier, tenant)
+    if message.state == "cancelled" and (message.error or "").startswith("changed"):
+        raise Conflict(f"message {identifier} was {message.error}: cancel or retry that one")
+    return box.retry(message.id)
 
 
 def retry_failed(app: App, tenant: str | None = None) -> int:

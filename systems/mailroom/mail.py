@@ -15,7 +15,10 @@ import msgspec
 Address = Annotated[
     str, msgspec.Meta(pattern=r"^[^\s@<>,;:\"()\[\]\\\x00-\x1f]+@[A-Za-z0-9.-]+$", max_length=254)
 ]
-Line = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f]+$", min_length=1, max_length=500)]
+Line = Annotated[
+    str,
+    msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$", min_length=1, max_length=500),
+]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=60)]
 FileName = Annotated[str, msgspec.Meta(pattern=r"^[^\x00-\x1f\x7f/\\\"]+$", max_length=200)]
 MediaType = Annotated[str, msgspec.Meta(pattern=r"^[\w.+-]+/[\w.+-]+$", max_length=100)]

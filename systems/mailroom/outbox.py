@@ -123,8 +123,9 @@ class MailOutbox(Outbox[Mail]):
         return sorted(self.chain, key=lambda each: self._cool.get(each.name, 0) > now)
 
     async def poll(self, handle: str, message: Mail) -> Pending | Sent | Rejected:  # noqa: ARG002
-        asked = next((each for each in self.chain if each.paces()[1] is not None), self.provider)
-        return await asked.poll(handle)
+        asked = next((each for each in self.chain if each.paces()[1] is not None), None)
+        # Whoever took it is in the settings no more: nobody can tell, and nobody says that it was sent.
+        return Pending() if asked is None else await asked.poll(handle)
 
 
 def _is_refusal(error: Exception) -> bool:

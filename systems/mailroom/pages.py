@@ -209,7 +209,7 @@ def retry_failed(form: ForTenant) -> str:
 
 @part.action("/messages/{id}/retry")
 def retry(id: int) -> str:  # noqa: A002
-    box.retry(board.found(id).id)
+    board.retry(id)
     return f"Message {id} is queued again"
 
 

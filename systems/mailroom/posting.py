@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from duework import App, Conflict, OutboxMessage, UsageError
+from duework import App, Conflict, NotFound, OutboxMessage, UsageError
 from duework.durations import moment
 from systems.mailroom import blobs, templates
-from systems.mailroom.mail import Attachment, Mail, NewMessage
+from systems.mailroom.mail import Attachment, Mail, NewMessage, in_words
 from systems.mailroom.outbox import box, plain, row_key
 from systems.mailroom.part import part
 from systems.mailroom.tenant import (
@@ -70,9 +70,16 @@ def post_many(app: App, tenant: str, wanted: Sequence[Keyed]) -> list[OutboxMess
         check_key(key)
     if len({key for key, _ in wanted}) < len(wanted):
         raise UsageError("a key is there twice: each message has its own")
-    made = [Wanted(key, new.digest, _mail(tenant, new), _at(new)) for key, new in wanted]
-    handle = app.object(Tenant, tenant)
-    verdicts: list[Verdict] = handle.accept(made, rules(), app.now()).result()
+    handle, now = app.object(Tenant, tenant), app.now()
+    try:
+        made = [Wanted(key, new.digest, _mail(tenant, new), _at(new, now)) for key, new in wanted]
+    except (NotFound, UsageError):
+        # Its template or its file may be gone since: what was taken stays taken.
+        seen = handle.known([(key, new.digest) for key, new in wanted]).result()
+        if None in seen:
+            raise
+        return [_found(app, tenant, each) for each in seen]
+    verdicts: list[Verdict] = handle.accept(made, rules(), now).result()
     return [_found(app, tenant, each) for each in verdicts]
 
 
@@ -85,8 +92,10 @@ def _found(app: App, tenant: str, verdict: Verdict) -> OutboxMessage:
     return msgspec.structs.replace(box.get_message(rows[0].id), existed=verdict.known)
 
 
-def _at(new: NewMessage) -> int | None:
-    return None if new.at is None else moment(new.at)
+def _at(new: NewMessage, now: int) -> int | None:
+    """Not before this; what is over says nothing."""
+    found = None if new.at is None else moment(new.at)
+    return found if found is not None and found > now else None
 
 
 def _mail(tenant: str, new: NewMessage) -> Mail:
@@ -165,13 +174,13 @@ def _changed(message: OutboxMessage, asked: MessageChange) -> tuple[Mail, int | 
     try:
         new = msgspec.convert(said, NewMessage)
     except msgspec.ValidationError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(in_words(str(error))) from None
     mail = msgspec.structs.replace(
         stored, to=new.recipients, subject=new.subject or "", text=new.text, html=new.html
     )
     if asked.at is msgspec.UNSET:
         return mail, _due(message)
-    return mail, _at(new)
+    return mail, _at(new, part.app.now())
 
 
 def _due(message: OutboxMessage) -> int | None:

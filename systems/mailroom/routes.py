@@ -18,7 +18,7 @@ from duework import Person, Problem, Reply, UsageError
 from systems.mailroom import blobs, board, templates
 from systems.mailroom.hooks import outgoing
 from systems.mailroom.keys import tenant_of
-from systems.mailroom.mail import Name, NewMessage, in_words
+from systems.mailroom.mail import MediaType, Name, NewMessage, in_words
 from systems.mailroom.outbox import box
 from systems.mailroom.part import part
 from systems.mailroom.posting import MessageChange, change, flight, post, post_many
@@ -167,7 +167,11 @@ def upload(request: Request, person: Person, body: bytes) -> Reply:
     """Store a file to attach; the same bytes are the same blob."""
     type_ = request.headers.get("content-type", "").partition(";")[0].strip()
     check_tenant(person.email)
-    made = blobs.keep(person.email, body, type_ or "application/octet-stream")
+    try:
+        type_ = msgspec.convert(type_, MediaType)
+    except msgspec.ValidationError:
+        type_ = "application/octet-stream"
+    made = blobs.keep(person.email, body, type_)
     return Reply(201, made)
 
 
@@ -242,4 +246,4 @@ def drop_webhook(person: Person) -> None:
 @part.route("/messages/{id}/retry", methods=["POST"], auth=program)
 def retry(id: int, person: Person) -> dict[str, Any]:  # noqa: A002
     """Queue a message again that failed; 409 for one that did not."""
-    return board.shown(box.retry(board.found(id, person.email).id))
+    return board.shown(board.retry(id, person.email))

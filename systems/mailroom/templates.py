@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from jinja2 import TemplateError, nodes
 from jinja2.exceptions import SecurityError
+from jinja2.filters import do_round
 from jinja2.runtime import Context, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import pass_context
@@ -26,6 +27,9 @@ LARGEST_RESULT = 1_000_000
 LARGEST_VALUES = 200_000
 MOST_ROUNDS = 20_000
 DEEPEST = 4
+# Of what is inside of what: compiling takes longer with each.
+NESTED = 60
+MOST_DIGITS = 15
 NODES = (
     nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Getattr,
     nodes.Getitem, nodes.Filter, nodes.Test, nodes.If, nodes.For, nodes.Compare, nodes.Operand,
@@ -79,6 +83,13 @@ def _each(context: Context, found: Any) -> Iterator[Any]:
         yield each
 
 
+def _round(value: Any, digits: int = 0, method: str = "common") -> float:
+    """To so many digits; a power of ten of any size would take for ever."""
+    if not isinstance(digits, int) or not 0 <= digits <= MOST_DIGITS:
+        raise UsageError(f"round takes 0 to {MOST_DIGITS} digits")
+    return do_round(value, digits, method)  # type: ignore[arg-type]
+
+
 class _Environment(ImmutableSandboxedEnvironment):
     def getattr(self, obj: Any, attribute: str) -> Any:
         """A dot is a key of what the caller gave, and nothing else."""
@@ -95,7 +106,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 def _environment(*, escapes: bool) -> _Environment:
     made = _Environment(autoescape=escapes, undefined=_Silent)
-    made.filters = {name: made.filters[name] for name in FILTERS} | {EACH: _each}
+    made.filters = {name: made.filters[name] for name in FILTERS} | {EACH: _each, "round": _round}
     made.tests = {name: made.tests[name] for name in TESTS}
     made.globals = {}
     return made
@@ -110,14 +121,16 @@ def compiled(source: str, environment: _Environment, what: str) -> Any:
         raise UsageError(f"{what}: a template has at most {LARGEST} characters")
     try:
         tree = environment.parse(source)
-        _check(tree, what, 0)
+        _check(tree, what, 0, 0)
         return environment.from_string(tree)
-    except (TemplateError, RecursionError) as error:
+    except (TemplateError, RecursionError, SyntaxError, ValueError, MemoryError) as error:
         raise UsageError(f"{what}: {str(error) or type(error).__name__}") from None
 
 
-def _check(node: nodes.Node, what: str, depth: int) -> None:
+def _check(node: nodes.Node, what: str, depth: int, nested: int) -> None:
     where = f"{what}, line {node.lineno}"
+    if nested > NESTED:
+        raise UsageError(f"{where}: more than {NESTED} things are inside of each other")
     if not isinstance(node, NODES) or (isinstance(node, nodes.For) and node.recursive):
         raise UsageError(f"{where}: {type(node).__name__} is not part of our templates")
     if isinstance(node, nodes.Filter) and node.name not in FILTERS:
@@ -130,7 +143,7 @@ def _check(node: nodes.Node, what: str, depth: int) -> None:
     if depth > DEEPEST:
         raise UsageError(f"{where}: loops are at most {DEEPEST} deep")
     for child in node.iter_child_nodes():
-        _check(child, what, depth)
+        _check(child, what, depth, nested + 1)
     if isinstance(node, nodes.For):
         node.iter = nodes.Filter(node.iter, EACH, [], [], None, None, lineno=node.lineno)
 

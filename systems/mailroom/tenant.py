@@ -108,11 +108,11 @@ class Tenant(DurableObject):
                     f"the key {wanted.key!r} was used with another body: take another key,"
                     " or post what was posted"
                 )
-            return Verdict(row.current or row.key, row.blocked, known=True, held_until=row.held)
+            return _seen(row)
         held = self._count(rules, now)
         blocked = self._blocked(wanted.mail.to)
-        if not self.sql("select 1 from accepted limit 1"):
-            # From the first on, old ones are looked for once a day.
+        if not self.sql("select 1 from accepted union all select 1 from change limit 1"):
+            # From the first on, old ones are looked for once a day; a change has its own alarm.
             self.set_alarm("1d")
         self.sql(
             "insert into accepted (key, digest, sender, blocked, at, held)"
@@ -158,6 +158,15 @@ class Tenant(DurableObject):
             if found:
                 return f"suppressed: {found[0].why}"
         return None
+
+    def known(self, wanted: list[tuple[str, str]]) -> list[Verdict | None]:
+        """What was decided about these keys and digests, if they were seen."""
+        found: list[Verdict | None] = []
+        for key, digest in wanted:
+            rows = self.sql("select * from accepted where key = :key", key=key)
+            same = [row for row in rows if row.digest == digest]
+            found += [_seen(row) for row in same[:1]] or [None]
+        return found
 
     def posted(self, now: int) -> int:
         """Messages posted today, by UTC."""
@@ -212,6 +221,12 @@ class Tenant(DurableObject):
         # Keys of requests have no spaces.
         first, _, count = key.partition(" #")
         new = f"{first} #{int(count or 0) + 1}"
+        # Whom it may go to, and on which day it was counted, holds for what it is changed to.
+        mail = msgspec.structs.replace(mail, blocked=self._blocked(mail.to))
+        held = [
+            row.held for row in self.sql("select held from accepted where key = :key", key=first)
+        ]
+        at = max((each for each in (at, *held) if each is not None), default=None)
         stored = msgspec.json.encode(mail).decode()
         self.sql(
             "insert into change values (:old, :key, :new, :mail, :at)",
@@ -251,6 +266,10 @@ class Tenant(DurableObject):
             state = await asyncio.to_thread(cancelled, old)
             await self.run(self.apply_change if state == "cancelled" else self.drop_change, old)
         await self.run(self.tidy, part.app.now() - rules().keep_ms)
+
+
+def _seen(row: Any) -> Verdict:
+    return Verdict(row.current or row.key, row.blocked, known=True, held_until=row.held)
 
 
 def cancelled(message: int, why: str = "changed") -> str:

@@ -17,7 +17,7 @@ import msgspec
 from duework import Conflict, NotFound, Transaction, UsageError
 from duework.durations import Duration, milliseconds
 from systems.reminders import endpoints, log
-from systems.reminders.fire import fire, forget, stop
+from systems.reminders.fire import WITHDRAWN, fire, forget, look_again, stop
 from systems.reminders.part import part
 from systems.reminders.quiet import audible, quiet_hours
 from systems.reminders.recipients import WITH_RECIPIENT, held_until
@@ -186,6 +186,11 @@ def edit(reminder: str, change: Change) -> Reminder:
             _schedule(tx, reminder, options)
             if row.last_job is not None:
                 tx.enqueue(stop, row.last_job)
+            if row.recurrence_rule is None:
+                tx.write(WITHDRAWN, id=reminder, why="the reminder was given another time")
+        elif row.quiet_until is not None:
+            # It waits for the end of hours that may be others now.
+            tx.enqueue(look_again, row.last_job)
         tx.touch("reminders")
         if tx.write(UPDATE, **values).changed == 0:
             raise Conflict("the reminder was changed by somebody else meanwhile: look again")
@@ -223,6 +228,7 @@ def delete(reminder: str) -> None:
         if not rows:
             raise NotFound(f"there is no reminder {reminder!r:.80}")
         tx.write("delete from reminders_reminder where id = :id", id=reminder)
+        tx.write(WITHDRAWN, id=reminder, why="the reminder was deleted")
         tx.enqueue(forget, reminder, rows[0].last_job)
         tx.touch("reminders")
 
@@ -258,7 +264,7 @@ def done(reminder: str, slot: int | None = None) -> bool:
         tx.write(DONE_FIRES, id=reminder, slot=rows[0].open_slot, now=now)
         if rows[0].recurrence_rule is None:
             tx.write("delete from reminders_reminder where id = :id", id=reminder)
-            tx.enqueue(forget, reminder)
+            tx.enqueue(forget, reminder, rows[0].last_job)
         tx.touch("reminders")
     return True
 

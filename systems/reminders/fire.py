@@ -14,7 +14,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from duework import Cancel, Channel, Job, NotFound, Rate, Run, Snooze, Transaction
+from duework import Cancel, Channel, Conflict, Job, NotFound, Rate, Run, Snooze, Transaction
 from systems.reminders.channels import email, webhook
 from systems.reminders.links import done_link
 from systems.reminders.part import part, settings
@@ -51,11 +51,13 @@ async def fire(run: Run, reminder: str, repeats: int | None = None) -> Any:
         return Cancel("the reminder was deleted")
     row, now = rows[0], run.now
     if repeats is not None and _is_past(run, row, repeats):
+        run.write(WAITS_NO_MORE, job=run.job.id, id=reminder)
         return Cancel("it is done, or its next time has come")
     if (until := held_until(row, now)) is not None:
         run.write(WAITS, job=run.job.id, until=until, id=reminder)
         return Snooze((until - now) / 1000)
     if run.read(COVERED, id=reminder, slot=run.slot):
+        run.write(WAITS_NO_MORE, job=run.job.id, id=reminder)
         return Cancel("the one that waited for the end of the quiet hours went out at this time")
     channels: list[str] = json.loads(row.channels)
     body = _body(run, row, channels) if "webhook" in channels else None
@@ -139,6 +141,7 @@ def _advance(tx: Transaction, job: int, reminder: str, found: dict[str, Any], no
     Only by its newest fire: an older one that is redriven says nothing about what came after it.
     """
     if tx.write(ONCE_GONE, id=reminder, job=job).changed:
+        tx.write(WITHDRAWN, id=reminder, why="the reminder was sent by another fire")
         tx.enqueue(forget, reminder)
         return
     _repeat(tx, reminder, job)
@@ -183,6 +186,13 @@ def stop(job: int) -> None:
         part.app.cancel(job, "the reminder was changed or deleted")
 
 
+@part.task(retries=10, backoff=("1s", "1m", "10m"), keep=0, queue="reminders")
+def look_again(job: int) -> None:
+    """Let a fire that waits for the end of quiet hours look whether they are still those."""
+    with contextlib.suppress(NotFound, Conflict):
+        part.app.job(job).run_now()
+
+
 @part.task(
     cron="23 3 * * *", keep=0, queue="reminders", why="history and ended reminders have an end"
 )
@@ -207,6 +217,9 @@ values (:job, :reminder, :title, :key, :channels, :slot, :now, 'sending', '[]', 
 on conflict (job) do nothing
 """
 WAITS = "update reminders_reminder set quiet_until = :until, last_job = :job where id = :id"
+WAITS_NO_MORE = (
+    "update reminders_reminder set quiet_until = null where id = :id and last_job = :job"
+)
 FIRED = """
 update reminders_reminder set last_fired_at = :now, last_job = :job, updated_at = :now,
     quiet_until = null, open_slot = :open, nags = :nags
@@ -227,6 +240,11 @@ CONCLUDED = """
 update reminders_history set settled_at = :now, outcome = :outcome, sent = :sent, failed = :failed,
     unsure = :unsure, error = :error
 where job = :job
+"""
+# What was given up is not sent again: nobody wants it any more.
+WITHDRAWN = """
+update reminders_history set outcome = 'cancelled', error = :why
+where reminder = :id and outcome = 'failed'
 """
 ONCE_GONE = """
 delete from reminders_reminder

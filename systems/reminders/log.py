@@ -94,7 +94,7 @@ def endpoint_of(fire: Fire) -> str:
 
 def failed(*, limit: int = 100) -> list[Fire]:
     """Fires that were given up, with the reason, newest first; they wait for `redrive`."""
-    return _where("j.state = 'failed'", limit)
+    return _where(GIVEN_UP, limit)
 
 
 def retrying(*, limit: int = 100) -> list[Fire]:
@@ -107,14 +107,17 @@ def partial(*, limit: int = 100) -> list[Fire]:
     return _where("h.outcome = 'partial' and j.state = 'done'", limit)
 
 
-def _where(what: str, limit: int) -> list[Fire]:
-    rows = part.app.read(f"{SELECT} where {what} order by h.job desc limit :n", n=min(limit, 1000))
+def _where(what: str, limit: int, **values: int) -> list[Fire]:
+    text = f"{SELECT} where {what} order by h.job desc limit :n"
+    rows = part.app.read(text, n=min(limit, 1000), **values)
     return [fire_of(row) for row in rows]
 
 
 def redrive(job: int) -> str:
     """Send again what has failed of a fire, and only that; the job's state before."""
     fire, found = find(job), part.app.job(job)
+    if fire.outcome == "cancelled":
+        raise Conflict(f"fire {job} is not wanted any more: {fire.error}")
     if found.state not in {"failed", "done"}:
         raise Conflict(f"fire {job} is {found.phase}: only what has failed is sent again")
     if found.state == "done" and not fire.failed:
@@ -125,8 +128,9 @@ def redrive(job: int) -> str:
 
 def redrive_all() -> list[int]:
     """Every fire that was given up; the jobs."""
-    done = []
-    while found := failed():
+    # Each once, the newest first: what fails again at once does not come up a second time.
+    done: list[int] = []
+    while found := _where(f"{GIVEN_UP} and h.job < :before", 100, before=(done or [2**62])[-1]):
         for each in found:
             redrive(each.job)
             done.append(each.job)
@@ -160,6 +164,7 @@ def attempts_in_all() -> int:
     return settings().retries + 1
 
 
+GIVEN_UP = "j.state = 'failed' and h.outcome <> 'cancelled'"
 SELECT = """
 select h.*, j.state as job_state, j.failures as failures, j.error as job_error, j.due as job_due
 from reminders_history h left join duework_jobs_v1 j on j.id = h.job

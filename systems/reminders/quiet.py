@@ -34,8 +34,25 @@ def waits_until(quiet: str | None, zone: str, now: int) -> int | None:
     if not inside:
         return None
     day = here.date() + timedelta(days=1 if over_night and at >= begin else 0)
-    found = datetime.combine(day, end, ZoneInfo(zone))
-    return max(now + 1, int(found.timestamp() * 1000))
+    return _end(datetime.combine(day, end, ZoneInfo(zone)), now)
+
+
+def _end(shown: datetime, now: int) -> int:
+    """When the wall shows this after now: the second time if clocks went back, or when they leapt over it."""
+    first, second = (round(shown.replace(fold=each).timestamp() * 1000) for each in (0, 1))
+    if first <= second:
+        return first if first > now else second
+    # It is leapt over: `second` is before the leap and `first` after it, both by the other offset.
+    low, high = second // 1000, first // 1000
+    before = _offset(low, shown)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _offset(middle, shown) == before else (low, middle)
+    return high * 1000
+
+
+def _offset(second: int, where: datetime) -> timedelta | None:
+    return datetime.fromtimestamp(second, where.tzinfo).utcoffset()
 
 
 def audible(times: Iterable[int], held: Callable[[int], int | None]) -> list[int]:

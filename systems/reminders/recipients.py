@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from duework import NotFound, UsageError
+from duework import NotFound, Transaction, UsageError
 from duework.durations import milliseconds
 from systems.reminders.part import part
 from systems.reminders.quiet import quiet_hours, waits_until
@@ -47,6 +47,7 @@ def choose(address: str, asked: Choices) -> Recipient:
     )
     with part.app.transaction() as tx:
         tx.write(CHOOSE, **msgspec.structs.asdict(found), now=now)
+        _look_again(tx, found.address)
         tx.touch("reminders")
     return found
 
@@ -68,6 +69,16 @@ def forget(address: str) -> None:
         )
         if not gone.changed:
             raise NotFound(f"{address!r:.80} has chosen nothing")
+        _look_again(tx, address.lower())
+        tx.touch("reminders")
+
+
+def _look_again(tx: Transaction, address: str) -> None:
+    """What waits for the end of what was chosen before looks again."""
+    from systems.reminders.fire import look_again
+
+    for row in tx.read(WAITING, address=address):
+        tx.enqueue(look_again, row.last_job)
 
 
 def held_until(row: Any, now: int) -> int | None:
@@ -85,6 +96,10 @@ insert into reminders_recipient (address, zone, quiet, muted_until, updated_at)
 values (:address, :zone, :quiet, :muted_until, :now)
 on conflict (address) do update set zone = excluded.zone, quiet = excluded.quiet,
     muted_until = excluded.muted_until, updated_at = excluded.updated_at
+"""
+WAITING = """
+select last_job from reminders_reminder
+where lower(email) = :address and quiet_until is not null and last_job is not null
 """
 # A reminder with what its receiver has chosen.
 WITH_RECIPIENT = """

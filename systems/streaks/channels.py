@@ -12,6 +12,7 @@ from duework import Cancel, Channel, Fail, Job, Rate, Run, Send, Transaction, ht
 from systems.streaks.github import client
 from systems.streaks.part import part
 from systems.streaks.proxy import Answer, relay
+from systems.streaks.streak import local_day
 
 # What the pages are told when something of it has changed.
 TOPIC = "streaks"
@@ -51,6 +52,7 @@ def secret_of(what: str, person: str) -> str:
 
 async def send_discord(to: Send, person: str, text: str, tone: str = "") -> None:
     """Post to the person's webhook, and wait until Discord has stored the message."""
+    _refuse_yesterday(to, person)
     hook = to.secret(secret_of("discord", person))
     if part.settings.proxy_url:
         given = {"type": "discord", "webhook": hook, "message": text, **_toned(tone)}
@@ -58,6 +60,17 @@ async def send_discord(to: Send, person: str, text: str, tone: str = "") -> None
     else:
         answer = await _discord(hook, text, tone)
     _settle(to, "discord", person, answer)
+
+
+def _refuse_yesterday(to: Send, person: str) -> None:
+    """A day that is over is not told any more, however long a channel had to wait."""
+    said = str(to.arguments["day"])
+    if " test " in said:
+        return
+    day = said[:10]
+    rows = part.app.read("select zone from streaks_person where id = :id", id=person)
+    if rows and local_day(to.now, rows[0].zone).isoformat() > day:
+        raise Fail(f"{day} is over in {rows[0].zone}")
 
 
 async def _discord(hook: str, text: str, tone: str) -> Answer:
@@ -74,6 +87,7 @@ async def _discord(hook: str, text: str, tone: str) -> Answer:
 
 async def send_telegram(to: Send, person: str, chat: str, text: str, tone: str = "") -> None:
     """Let the person's bot write to the chat, as plain text: nothing in it is markup."""
+    _refuse_yesterday(to, person)
     bot = to.secret(secret_of("telegram", person))
     if part.settings.proxy_url:
         given = {"type": "telegram", "token": bot, "chatId": chat, "message": text}

@@ -37,16 +37,19 @@ WANTED = (
 PROBLEM = "update streaks_person set problem = :problem where id = :id"
 FAILED = "update streaks_person set last_error = :error where id = :id"
 CLEARED = "update streaks_person set last_error = null where id = :id and last_error is not null"
+# Nothing is stored of somebody who was deleted while GitHub was asked.
 STORE_DAY = """
 insert into streaks_day (person, day, contributions, streak, message, checked, weekly, at_risk)
-values (:person, :day, :contributions, :streak, :message, :now, :weekly, :at_risk)
+select id, :day, cast(:contributions as bigint), cast(:streak as bigint), :message,
+cast(:now as bigint), cast(:weekly as bigint), cast(:at_risk as bigint)
+from streaks_person where id = :person
 on conflict (person, day) do update set contributions = excluded.contributions,
 streak = excluded.streak, message = excluded.message, checked = excluded.checked,
 weekly = excluded.weekly, at_risk = excluded.at_risk
 """
 STORE_CALENDAR = """
 insert into streaks_calendar (person, first, counts, longest)
-values (:person, :first, :counts, :longest)
+select id, :first, :counts, cast(:longest as bigint) from streaks_person where id = :person
 on conflict (person) do update set first = excluded.first, counts = excluded.counts,
 longest = case when streaks_calendar.longest > excluded.longest
 then streaks_calendar.longest else excluded.longest end

@@ -13,11 +13,16 @@ from duework import Run, Transaction
 from systems.streaks.channels import TOPIC
 from systems.streaks.check import ONCE, check
 from systems.streaks.part import part
-from systems.streaks.streak import DAY, has_come, local_day, next_time
+from systems.streaks.streak import DAY, has_come, local_day, next_time, zones
 
 log = logging.getLogger("duework.streaks")
 DUE = "active = 1 and has_token = 1 and problem is null and next_at <= :now"
 
+# As after a move to a machine with older zones; it is shown on the page.
+UNREADABLE = """
+update streaks_person set active = 0, last_error = 'its zone is not known here'
+where id = :id
+"""
 CHOSEN = "select id, zone, hour, second_hour from streaks_person where chosen_by = :job"
 
 
@@ -43,6 +48,7 @@ def take_due(tx: Transaction, job: int, now: int) -> int:
     # The update locks what it takes: of two that choose at once, the second finds nobody left.
     tx.write(f"update streaks_person set chosen_by = :job where {DUE}", job=job, now=now)  # noqa: S608 - constants
     due = tx.read(f"{CHOSEN} and {DUE} order by id", job=job, now=now)
+    due = [one for one in due if _readable(tx, one)]
     plan = [{"id": one.id, "next": next_time(now, one.zone, one.hour)} for one in due]
     if plan:
         tx.write("update streaks_person set next_at = :next where id = :id", rows=plan)
@@ -57,6 +63,15 @@ def take_due(tx: Transaction, job: int, now: int) -> int:
     tx.touch(TOPIC)
     log.info("batch %s of %s people", made.id, len(items))
     return len(items)
+
+
+def _readable(tx: Transaction, person: Any) -> bool:
+    """Whether this row's clock can be read; one that cannot is set aside, and holds up nobody."""
+    if person.zone in zones():
+        return True
+    log.error("the clock of %s cannot be read: %s", person.id, person.zone)
+    tx.write(UNREADABLE, id=person.id)
+    return False
 
 
 def _item(person: Any, now: int) -> tuple[str, str, str] | None:

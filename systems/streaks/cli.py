@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import click
 import msgspec
 
-from duework import Conflict, UsageError
+from duework import Conflict, NotFound, Throttled, UsageError, http
 from systems.streaks import github
 from systems.streaks.channels import secret_of
 from systems.streaks.check import check
@@ -34,11 +34,10 @@ def import_(file: TextIO) -> None:
     """
     new = known = 0
     now = part.app.now()
-    reader = csv.DictReader(file)
-    unknown = [str(name) for name in reader.fieldnames or () if name not in COLUMNS]
-    if unknown or "login" not in (reader.fieldnames or ()):
-        raise click.ClickException(f"the columns are {', '.join(COLUMNS)}; not {unknown}")
-    people = [(number, *_wishes(number, row)) for number, row in enumerate(reader, 2)]
+    try:
+        people = _read(csv.DictReader(file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise click.ClickException(f"this is no CSV in UTF-8: {error}") from None
     with part.app.transaction() as tx:
         for number, login, wishes in people:
             try:
@@ -49,6 +48,13 @@ def import_(file: TextIO) -> None:
             except UsageError as error:
                 raise click.ClickException(f"line {number}: {error}") from None
     click.echo(f"{new} registered, {known} known already")
+
+
+def _read(reader: csv.DictReader[str]) -> list[tuple[int, str, Wishes]]:
+    unknown = [str(name) for name in reader.fieldnames or () if name not in COLUMNS]
+    if unknown or "login" not in (reader.fieldnames or ()):
+        raise click.ClickException(f"the columns are {', '.join(COLUMNS)}; not {unknown}")
+    return [(number, *_wishes(number, row)) for number, row in enumerate(reader, 2)]
 
 
 def _wishes(number: int, row: dict[str, Any]) -> tuple[str, Wishes]:
@@ -96,7 +102,7 @@ def check_(login: str, *, tell: bool) -> None:
         return
     try:
         found = asyncio.run(_ask(person, now))
-    except github.Refusal as refusal:
+    except (github.Refusal, github.Strange, http.HttpError, Throttled, NotFound) as refusal:
         raise click.ClickException(str(refusal)) from None
     click.echo(message(person.login, today, found))
     midnight = datetime.combine(today + DAY, datetime.min.time(), ZoneInfo(person.zone))

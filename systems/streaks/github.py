@@ -149,7 +149,7 @@ def _wait(reply: http.Response, now: int) -> float:
     """Seconds: as it says, else until the window ends, else a minute."""
     said = reply.headers.get("retry-after", "")
     if said.isascii() and said.isdigit():
-        return max(1.0, float(said))
+        return min(max(1.0, float(said)), timedelta(days=1).total_seconds())
     reset = reply.headers.get("x-ratelimit-reset", "")
     if reset.isascii() and reset.isdigit() and reply.headers.get("x-ratelimit-remaining") == "0":
         return min(max(1.0, int(reset) - now / 1000), timedelta(days=1).total_seconds())

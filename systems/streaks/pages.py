@@ -172,10 +172,13 @@ def enqueue_test(tx: Transaction, person: Any) -> str:
     """The same, for whoever asks."""
     if not addresses(person):
         raise people.Refused("channel", "put in a Discord webhook or a Telegram chat first")
-    here = datetime.fromtimestamp(part.app.now() / 1000, ZoneInfo(person.zone))
+    now = part.app.now()
+    here = datetime.fromtimestamp(now / 1000, ZoneInfo(person.zone))
     day = f"{here:%Y-%m-%d} test {here:%H:%M}"
     text = f"{person.login}, this is a test of {here:%a} {here.day} {here:%b %H:%M}."
-    tx.enqueue(notify.using(key=f"{person.id}:{day}", once="1h"), person.id, day, text)
+    # By the minute everywhere: another zone is no way to ask more often.
+    once = notify.using(key=f"{person.id}:test:{now // 60_000}", once="1h")
+    tx.enqueue(once, person.id, day, text)
     return "A test message is on its way"
 
 

@@ -236,7 +236,8 @@ def _second(text: str | None, hour: int) -> int | None:
     """The hour of the louder call, which is later than the first on the same day."""
     if not text:
         return None
-    if not text.isascii() or not text.isdigit() or not hour < int(text[:3]) <= 23:  # noqa: PLR2004
+    whole = text.isascii() and text.isdigit() and len(text) <= 2  # noqa: PLR2004
+    if not whole or not hour < int(text) <= 23:  # noqa: PLR2004
         raise Refused("second_hour", f"a whole hour after {hour}, up to 23; empty for none")
     return int(text)
 

@@ -15,6 +15,8 @@ from systems.streaks.part import part
 # Within the 15 s of the channel.
 TIMEOUT = "10s"
 TOO_MANY = 429
+# Seconds; nobody is believed for longer.
+LONGEST = 86_400.0
 # The proxy says that it has sent nothing.
 NOT_SENT = frozenset({400, 401, 403, 404, 413, 422, 429, 503})
 
@@ -42,5 +44,5 @@ async def relay(notification: dict[str, str]) -> Answer:
         # It may have sent it before that went wrong.
         raise http.LostReply(f"the proxy: {error}") from None
     if found.status == TOO_MANY:
-        raise Throttled(max(1.0, found.retry_after))
+        raise Throttled(min(max(1.0, found.retry_after), LONGEST))
     return found

@@ -10,7 +10,6 @@ from datetime import date
 from typing import Any
 
 from duework import App, Run, Transaction
-from systems.streaks.streak import DAY
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 # Longer than any holiday that is one.
@@ -50,4 +49,5 @@ def span(first: str, last: str) -> tuple[str, str] | None:
         begin, end = date.fromisoformat(first), date.fromisoformat(last or first)
     except ValueError:
         return None
-    return (begin.isoformat(), end.isoformat()) if begin <= end < begin + LONGEST * DAY else None
+    in_order = 0 <= (end - begin).days < LONGEST
+    return (begin.isoformat(), end.isoformat()) if in_order else None

@@ -6,6 +6,7 @@ loses the code, which is good once; the athlete connects again, and Strava answe
 
 from __future__ import annotations
 
+import logging
 import secrets
 from typing import Any
 from urllib.parse import urlencode
@@ -22,6 +23,9 @@ SCOPE = "read,activity:read_all"
 READS = frozenset({"activity:read", "activity:read_all"})
 # Ten minutes of whoever clicks, however fast the App's clock goes.
 STATE_LIFE = 600_000
+log = logging.getLogger("duework.strides")
+# What asking once more would not change.
+REFUSALS = frozenset({400, 401, 403, 404})
 NOT_CONNECTED = "was not connected: "
 
 
@@ -154,6 +158,10 @@ async def _revoke(athlete: int) -> None:
         data={"token": tokens.refresh_token},
         headers={"authorization": _basic(known.client_id, known.client_secret.reveal())},
     )
+    if reply.status in REFUSALS:
+        # Our own secret is another one by now, or the grant is gone: nobody stays here for that.
+        log.warning("Strava would not revoke the access of athlete %s: %s", athlete, reply.status)
+        return
     reply.check()
 
 

@@ -146,6 +146,9 @@ def _store(run: Run, athlete: int, found: Detail) -> None:
 async def check_access(run: Run, athlete: int) -> str:
     """Delete everything of an athlete who has revoked the access, if that is so."""
     run.spent(QUOTA, 0)
+    if not run.read("select 1 from strides_athlete where id = :id and connected = 1", id=athlete):
+        # Strava cannot be asked without a token, and what an event says is not believed.
+        return "the athlete is not connected"
     try:
         reader = await _reader(run, athlete)
         try:

@@ -36,7 +36,11 @@ def messages(
     named = {each.lower() for _, each in getaddresses(_headers(mail, "to", "cc"))}
     seen = [each for each in recipients if each.lower() in named]
     hidden = [each for each in recipients if each.lower() not in named]
-    key, facts = _key(mail, recipients, content), _facts(mail)
+    try:
+        key, facts = _key(mail, recipients, content), _facts(mail)
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        # The library's own words for a part whose charset, type or encoding is none.
+        raise UsageError(f"a part of this mail cannot be read: {error}") from None
     groups = ([(key, seen)] if seen else []) + [
         (f"{key}-{_short(each)}", [each]) for each in dict.fromkeys(hidden)
     ]

@@ -76,7 +76,7 @@ def rest() -> None:
 @part.task(keep=0, retries=3, backoff=("1s", "10s"))
 def announce(run: Run) -> None:
     """Find what ended since the last look, and tell it."""
-    for hook in run.read("select * from mailroom_hook order by tenant limit 1000"):
+    for hook in run.read("select * from mailroom_hook order by tenant"):
         ended = run.read(ENDED, tenant=hook.tenant, since=hook.seen - OVERLAP_MS, wanted=PAGE)
         for each in ended:
             id_ = f"{each.id}:{each.settled}"

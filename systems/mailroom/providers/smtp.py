@@ -33,7 +33,7 @@ class Smtp(Provider):
     async def submit(self, mail: Mail, key: str) -> Accepted | Sent | Rejected:
         import aiosmtplib
 
-        chosen = self._settings()
+        chosen, content = self._settings(), self._written(mail, key)
         place = urlsplit(chosen.url)
         client = aiosmtplib.SMTP(
             hostname=place.hostname,
@@ -48,10 +48,25 @@ class Smtp(Provider):
             for each in mail.to:
                 await client.rcpt(each)
         except aiosmtplib.SMTPResponseException as error:
+            client.close()
             raise _refused(error.code, error.message) from None
+        except UnicodeError:
+            client.close()
+            raise Fail("an address has letters that this server does not take") from None
         except (aiosmtplib.SMTPException, OSError) as error:
+            client.close()
             raise http.Unsent(f"no mail was handed over: {type(error).__name__}") from error
-        return await self._data(client, written(mail, key, self.files(mail)))
+        except http.HttpError:
+            client.close()
+            raise
+        return await self._data(client, content)
+
+    def _written(self, mail: Mail, key: str) -> bytes:
+        """Before anybody is asked: what cannot be written is known not to be sent."""
+        try:
+            return written(mail, key, self.files(mail))
+        except (ValueError, TypeError, LookupError) as error:
+            raise Fail(f"it cannot be written as a mail: {error}"[:500]) from None
 
     async def _data(self, client: Any, content: bytes) -> Sent:
         import aiosmtplib
@@ -62,7 +77,8 @@ class Smtp(Provider):
             raise _refused(error.code, error.message) from None
         except (aiosmtplib.SMTPException, OSError) as error:
             raise http.LostReply(f"no answer to the mail: {type(error).__name__}") from error
-        client.close()
+        finally:
+            client.close()
         return Sent()
 
     async def poll(self, handle: str) -> Pending | Sent | Rejected:  # noqa: ARG002 - never asked

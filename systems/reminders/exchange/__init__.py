@@ -1,6 +1,7 @@
 """Reminders from elsewhere and to elsewhere: tables (CSV) and calendars (ICS)."""
 
-from systems.reminders.exchange.calendars import from_ics, to_ics
+from systems.reminders.exchange.calendars import to_ics
+from systems.reminders.exchange.entries import from_ics
 from systems.reminders.exchange.rows import Brought, Incoming, bring, outgoing
 from systems.reminders.exchange.sheets import from_csv, to_csv
 

@@ -1,25 +1,21 @@
-"""Calendars as RFC 5545 has them, by the icalendar library.
+"""Calendars going out, as RFC 5545 has them, by the icalendar library.
 
-Going out, a rule of cron becomes an RRULE where it has one; what has none stands beside the event as it was
-said, for us to read again. Coming in, events and to-dos are reminders at their start; one of a whole day is
-at nine o'clock.
+A rule of cron becomes an RRULE where it has one; what has none stands beside the event as it was said, for us
+to read again.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from duework import Schedule, UsageError
+from duework import Schedule
 from systems.reminders.book import Reminder
 from systems.reminders.exchange.crons import rrule_of
-from systems.reminders.exchange.rows import BYTES, Incoming, outgoing, said_times
+from systems.reminders.exchange.rows import outgoing, said_times
 
-NINE = 9
-TIMES = {"at", "cron", "rrule", "every", "start", "end", "count", "missed"}
 SAID = "X-DUEWORK-TIMES"
 LENGTH = timedelta(minutes=5)
 
@@ -53,8 +49,23 @@ def _event(reminder: Reminder, schedule: Schedule, now: int) -> Any:
     if schedule.kind == "every" or (schedule.kind == "cron" and rule is None):
         event.add(SAID, json.dumps(said_times(schedule)))
     if rule is not None:
+        rule, *left_out = rule.splitlines()
         event.add("rrule", vRecur.from_ical(rule))
+        for line in left_out:
+            _leave_out(event, line, reminder.zone)
     return event
+
+
+def _leave_out(event: Any, line: str, zone: str) -> None:
+    """A line of EXDATE of ours; without a zone its times are those on the wall."""
+    from icalendar import Event
+
+    head, _, times = line.partition(":")
+    if "TZID" not in head.upper() and zone != "UTC":
+        walls = [each for each in times.split(",") if not each.strip().upper().endswith("Z")]
+        head = f"{head};TZID={zone}" if walls else head
+    read = Event.from_ical(f"BEGIN:VEVENT\r\n{head}:{times}\r\nEND:VEVENT\r\n")
+    event.add("exdate", read["EXDATE"])
 
 
 def _wall(ms: int, zone: str) -> datetime:
@@ -71,11 +82,15 @@ def _rule(schedule: Schedule) -> str | None:
         rule = schedule.rule if schedule.kind == "rrule" else rrule_of(schedule.rule)
     if rule is None or "COUNT=" in rule or "UNTIL=" in rule:
         return rule
+    return "\n".join([f"{rule.splitlines()[0]}{_bound(schedule)}", *rule.splitlines()[1:]])
+
+
+def _bound(schedule: Schedule) -> str:
     if schedule.count is not None:
-        return f"{rule};COUNT={schedule.count - schedule.counted}"
+        return f";COUNT={schedule.count - schedule.counted}"
     if schedule.ends is not None:
-        return f"{rule};UNTIL={datetime.fromtimestamp(schedule.ends / 1000, UTC):%Y%m%dT%H%M%SZ}"
-    return rule
+        return f";UNTIL={datetime.fromtimestamp(schedule.ends / 1000, UTC):%Y%m%dT%H%M%SZ}"
+    return ""
 
 
 def _length(seconds: int) -> str:
@@ -83,80 +98,3 @@ def _length(seconds: int) -> str:
         if seconds % unit == 0:
             return f"FREQ={name};INTERVAL={seconds // unit}"
     return f"FREQ=SECONDLY;INTERVAL={max(1, seconds)}"
-
-
-def from_ics(content: bytes, now: int, usual: dict[str, Any]) -> tuple[list[Incoming], int]:
-    """What a calendar has, and how many of it are over."""
-    from icalendar import Calendar
-
-    if len(content) > BYTES:
-        raise UsageError(f"a file of at most {BYTES} bytes")
-    try:
-        calendars = Calendar.from_ical(content, multiple=True)
-    except (ValueError, IndexError, KeyError) as error:
-        raise UsageError(f"this is no calendar: {error}") from None
-    parts = [part for each in calendars for kind in ("VEVENT", "VTODO") for part in each.walk(kind)]
-    if not parts:
-        raise UsageError("this is no calendar with events or to-dos")
-    found = [_incoming(number, part, usual) for number, part in enumerate(parts, 1)]
-    kept = [each for each in found if not _over(each, now)]
-    return kept, len(found) - len(kept)
-
-
-def _over(row: Incoming, now: int) -> bool:
-    return "at" in row.fields and datetime.fromisoformat(row.fields["at"]).timestamp() * 1000 < now
-
-
-def _incoming(number: int, part: Any, usual: dict[str, Any]) -> Incoming:
-    where = f"entry {number}"
-    start = part.get("DTSTART") or part.get("DUE")
-    if start is None:
-        raise UsageError(f"{where}: it has no DTSTART")
-    begin, zone = _begin(start.dt, str(usual.get("zone", "UTC")))
-    fields = {**usual, "title": _title(part, where), "zone": zone}
-    if text := str(part.get("DESCRIPTION", ""))[:5000]:
-        fields["text"] = text
-    if part.get(SAID) is not None:
-        fields |= _said(str(part[SAID]), where)
-    elif part.get("RRULE") is not None:
-        fields |= {"rrule": part["RRULE"].to_ical().decode(), "start": begin.isoformat()}
-    else:
-        fields["at"] = begin.isoformat()
-    return Incoming(where, _id(part), fields)
-
-
-def _said(text: str, where: str) -> dict[str, Any]:
-    """Our own words beside an event; nothing but times."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or found.keys() - TIMES:
-        raise UsageError(f"{where}: {SAID} is not one of ours")
-    return found
-
-
-def _title(part: Any, where: str) -> str:
-    text = " ".join(str(part.get("SUMMARY", "")).split())[:200]
-    if not text:
-        raise UsageError(f"{where}: it has no SUMMARY")
-    return text
-
-
-def _begin(found: date | datetime, zone: str) -> tuple[datetime, str]:
-    """The start, and the zone in which it repeats."""
-    if not isinstance(found, datetime):
-        return datetime(found.year, found.month, found.day, NINE, tzinfo=ZoneInfo(zone)), zone
-    if found.tzinfo is None:
-        return found.replace(tzinfo=ZoneInfo(zone)), zone
-    return found, getattr(found.tzinfo, "key", None) or "UTC"
-
-
-def _id(part: Any) -> str | None:
-    """The same entry has the same id, whenever it is brought."""
-    uid = str(part.get("UID", ""))
-    if not uid:
-        return None
-    if uid.endswith("@reminders.duework"):
-        return uid.partition("@")[0][:60]
-    return f"ics_{hashlib.sha256(uid.encode()).hexdigest()[:16]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,8 @@ from systems.reminders.rules import NewReminder, key_of
 
 MOST = 2000
 BYTES = 2_000_000
+# Fit for an address, and short enough for the keys that providers know a mail by.
+ID = re.compile(r"[A-Za-z0-9_.\-]{1,80}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +44,25 @@ def bring(found: Sequence[Incoming], over: int = 0) -> Brought:
     """Make them all, or none of them; what was brought before is left as it is."""
     if len(found) > MOST:
         raise UsageError(f"at most {MOST} at once: these are {len(found)}")
+    _check_ids(found)
     known = {each.id for each in found if each.id is not None and book.exists(each.id)}
     fresh = [each for each in found if each.id not in known]
     made = book.create_all([(each.id, _reminder(each), each.where) for each in fresh])
     return Brought(made=len(made), known=len(found) - len(fresh), over=over)
+
+
+def _check_ids(found: Sequence[Incoming]) -> None:
+    """Each is its own, and fit to be one."""
+    seen: dict[str, str] = {}
+    for each in found:
+        if each.id is None:
+            continue
+        if not ID.fullmatch(each.id):
+            raise UsageError(
+                f"{each.where}: an id is 1 to 80 letters, digits, dots, _ and -, not {each.id!r:.60}"
+            )
+        if (first := seen.setdefault(each.id, each.where)) != each.where:
+            raise UsageError(f"{each.where}: it has the id of {first}, {each.id!r}")
 
 
 def _reminder(row: Incoming) -> NewReminder:
@@ -72,10 +90,10 @@ def said_times(schedule: Schedule) -> dict[str, Any]:
     if schedule.kind == "at":
         return {"at": iso(schedule.start)}
     if schedule.kind == "every":
-        made["every"] = f"{int(schedule.rule) / 1000:g}s"
+        made["every"] = f"{int(schedule.rule)}ms"
     else:
         made[schedule.kind] = schedule.rule
-    if schedule.start and schedule.kind != "cron":
+    if schedule.start:
         made["start"] = iso(schedule.start)
     if schedule.ends is not None:
         made["end"] = iso(schedule.ends)

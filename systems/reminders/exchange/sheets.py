@@ -55,6 +55,8 @@ def from_csv(text: str, now: int, usual: dict[str, Any]) -> list[Incoming]:
     """What the lines say; `usual` holds where a column is empty. `say` is a time in words."""
     if len(text.encode()) > BYTES:
         raise UsageError(f"a file of at most {BYTES} bytes")
+    if "\0" in text:
+        raise UsageError("this is no CSV: a text has no NUL character")
     sheet = csv.DictReader(io.StringIO(text.removeprefix("\ufeff")))
     unknown = sorted(set(sheet.fieldnames or ()) - set(COLUMNS))
     if unknown or "title" not in (sheet.fieldnames or ()):

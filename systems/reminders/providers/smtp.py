@@ -31,6 +31,7 @@ async def send(url: str, user: str, password: Secret, mail: dict[str, Any], key:
         for each in mail["to"]:
             await client.rcpt(each)
     except aiosmtplib.SMTPResponseException as error:
+        client.close()
         raise _refused(error.code, error.message) from None
     except (aiosmtplib.SMTPException, OSError) as error:
         client.close()

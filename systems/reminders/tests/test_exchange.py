@@ -54,6 +54,8 @@ def fill(t: Twins) -> None:
     remind(title="Rule", rrule="FREQ=MONTHLY;BYDAY=-1FR;BYHOUR=9", zone="Asia/Tokyo")
     remind(title="Length", every="90m", start="2026-03-03T00:00", count=7)
     remind(title="Both", cron="*/20 8 * * *", endpoint=hook.id, quiet="22:00-07:00", repeat="10m")
+    remind(title="Long", every="1234567s")
+    remind(title="Later", cron="0 9 * * *", start="2026-05-01T00:00", count=3)
     remind(title="Until", cron="0 9 1 * *", end="2026-07-01T00:00")
 
 
@@ -68,9 +70,9 @@ def test_what_goes_out_comes_back_with_the_same_times(h: Harness, t: Twins, form
 
     done = brought(content, TO)
 
-    assert (done.made, done.known) == (6, 0)
+    assert (done.made, done.known) == (8, 0)
     assert everything() == before
-    assert brought(content, TO).known == 6
+    assert brought(content, TO).known == 8
 
 
 def test_a_calendar_brings_events_and_todos_and_leaves_out_what_is_over(
@@ -138,6 +140,85 @@ def test_a_person_sends_a_file_by_the_page_whole_or_not_at_all(h: Harness) -> No
     assert "work.ics: 3 made, 1 are over and left out" in made
     assert "work.ics: 0 made, 3 were there already" in again
     assert book.count() == 3
+
+
+def event(*lines: str) -> str:
+    return "\r\n".join(["BEGIN:VEVENT", "SUMMARY:Stand-up", *lines, "END:VEVENT"])
+
+
+def calendar(*events: str) -> bytes:
+    return "\r\n".join(["BEGIN:VCALENDAR", "VERSION:2.0", *events, "END:VCALENDAR", ""]).encode()
+
+
+DAILY = ("UID:1@x", "DTSTART;TZID=Europe/Zurich:20260303T091500", "RRULE:FREQ=DAILY")
+MOVED = ("UID:1@x", "RECURRENCE-ID;TZID=Europe/Zurich:20260305T091500")
+
+
+def test_days_that_a_calendar_leaves_out_stay_out_and_one_that_was_moved_comes_then(
+    h: Harness,
+) -> None:
+    content = calendar(
+        event(*DAILY, "EXDATE;TZID=Europe/Zurich:20260304T091500", "EXDATE;VALUE=DATE:20260306"),
+        event(*MOVED, "DTSTART;TZID=Europe/Zurich:20260305T140000"),
+        event("UID:2@x", "DTSTART:20260309T090000Z", "STATUS:CANCELLED"),
+    )
+
+    assert brought(content, TO) == exchange.Brought(made=2, known=0, over=1)
+    series, moved = sorted((book.preview(each.id, 3) for each in book.every()), key=len)[::-1]
+    assert [each[8:16] for each in series] == ["03T09:15", "07T09:15", "08T09:15"]
+    assert moved == ["2026-03-05T14:00:00+01:00"]
+    assert brought(content, TO).known == 2
+
+    again = exchange.to_ics(h.now)
+    for each in book.every():
+        book.delete(each.id)
+    h.drain()
+    brought(again, TO)
+    assert series in [book.preview(each.id, 3) for each in book.every()]
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (("DTSTART:20260305T090000", "DTSTART:20260306T090000"), "more than one DTSTART"),
+        (("DTSTART:soon",), "its DTSTART is no date"),
+        (("DTSTART;VALUE=PERIOD:20260305T090000Z/PT1H",), "its DTSTART is no date"),
+        (("DTSTART;TZID=Nowhere:20260305T090000",), "no zone 'Nowhere'"),
+        ((*DAILY[1:], "RRULE:FREQ=WEEKLY"), "more than one RRULE"),
+        ((*DAILY[1:], "EXDATE:soon"), "its EXDATE cannot be read"),
+        (("DTSTART:20260305T090000Z", 'X-DUEWORK-TIMES:{"at": "soon"}'), "at is a time"),
+        (("DTSTART:20260305T090000Z", 'X-DUEWORK-TIMES:{"at": 5}'), "Expected `str"),
+    ],
+)
+def test_an_entry_that_cannot_be_used_is_named(
+    h: Harness, lines: tuple[str, ...], why: str
+) -> None:
+    with pytest.raises(UsageError, match=f"entry 1: .*{why}"):
+        brought(calendar(event(*lines)), TO)
+
+    assert book.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("sheet", "why"),
+    [
+        ("x,One,2026-03-05T09:00\nx,Two,2026-03-05T09:00", "line 3: it has the id of line 2"),
+        ("a/b,One,2026-03-05T09:00", "line 2: an id is"),
+        (f"{'y' * 81},One,2026-03-05T09:00", "line 2: an id is"),
+        ("x,O\0ne,2026-03-05T09:00", "NUL"),
+    ],
+)
+def test_each_line_of_a_sheet_has_an_id_of_its_own(h: Harness, sheet: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        brought(f"id,title,at\n{sheet}\n".encode(), TO)
+
+    assert book.count() == 0
+
+
+def test_a_file_for_a_zone_that_is_not_there_is_refused(h: Harness) -> None:
+    for content in (b"title,say\nOne,tomorrow at 9:00\n", CALENDAR):
+        with pytest.raises(UsageError, match="there is no zone 'Mars'"):
+            brought(content, {**TO, "zone": "Mars"})
 
 
 def test_more_than_can_be_brought_at_once_is_refused(h: Harness) -> None:

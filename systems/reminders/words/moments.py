@@ -6,6 +6,7 @@ import re
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+from systems.reminders.rules import known_zone
 from systems.reminders.words.tokens import (
     DAY_NAMES,
     MONTH_NAMES,
@@ -160,4 +161,4 @@ def _later(words: Words, now: datetime) -> str:
 
 def local(now: int, zone: str) -> datetime:
     """Milliseconds as the time on the wall there."""
-    return datetime.fromtimestamp(now / 1000, ZoneInfo(zone))
+    return datetime.fromtimestamp(now / 1000, ZoneInfo(known_zone(zone)))

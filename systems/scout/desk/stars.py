@@ -11,6 +11,8 @@ from systems.scout.part import part
 
 Kind = Literal["app", "opportunity", "developer"]
 MOST, LONGEST = 500, 60
+# Of a number of 64 bits.
+DIGITS = 18
 # Whatever the crawl finds by itself comes after it.
 FIRST = 100
 NAMES = {
@@ -22,7 +24,7 @@ NAMES = {
 
 def name_of(read: Any, kind: str, ref: str) -> str | None:
     """What it is called, if it is there."""
-    if kind != "opportunity" and not ref.isdigit():
+    if kind != "opportunity" and not (ref.isascii() and ref.isdigit() and len(ref) <= DIGITS):
         return None
     rows = read(NAMES[kind], ref=ref if kind == "opportunity" else int(ref))
     return rows[0].name if rows else None

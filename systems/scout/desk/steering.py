@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from duework import NotFound, UsageError
+from duework import Conflict, NotFound
 from systems.scout.part import JUDGING, part
 
 Piece = Literal["crawler", "controller", "agents"]
@@ -108,7 +108,7 @@ def all_again() -> int:
     for job in failed(LOOKED):
         try:
             part.app.revive(job.id)
-        except UsageError:
+        except Conflict:
             # Another one has its key by now, and does the same.
             continue
         done += 1

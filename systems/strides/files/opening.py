@@ -158,8 +158,15 @@ def _listed(archive: zipfile.ZipFile, infos: list[zipfile.ZipInfo]) -> dict[str,
     for info in infos:
         if info.filename == "activities.csv":
             text = _entry(archive, info).decode("utf-8", "replace")
-            return {row.get("Filename") or "": row for row in csv.DictReader(io.StringIO(text))}
+            return _rows(text.replace("\0", ""))
     return {}
+
+
+def _rows(text: str) -> dict[str, dict[str, str]]:
+    try:
+        return {row.get("Filename") or "": row for row in csv.DictReader(io.StringIO(text))}
+    except csv.Error as error:
+        raise NotUnderstood(f"activities.csv cannot be read: {error}") from None
 
 
 def _tell(found: Found, row: dict[str, str]) -> None:

@@ -6,9 +6,10 @@ two leaves the file where it was, and it is found to be there already the next t
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
-from duework import Schedule
+from duework import NotFound, Schedule
 from systems.strides.athlete import find
 from systems.strides.files.opening import ARCHIVE
 from systems.strides.files.recording import zone_of
@@ -16,6 +17,7 @@ from systems.strides.files.refusals import FileRefused, OutsideTheArchive, TooLa
 from systems.strides.files.store import take
 from systems.strides.part import part
 
+log = logging.getLogger("duework.strides")
 # Sizes at the last look: a file that still grows is left alone.
 _sizes: dict[str, tuple[int, int]] = {}
 
@@ -43,21 +45,31 @@ def look_into(athlete: int, folder: str, zone: str) -> dict[str, int]:
     """Take in what has stopped growing."""
     counts = {"taken": 0, "refused": 0}
     for path in sorted(Path(folder).iterdir()):
-        if path.name.startswith(".") or (path.is_dir() and not path.is_symlink()):
-            continue
-        if not path.is_symlink() and _grows(path):
+        if path.name.startswith(".") or not (path.is_file() or path.is_symlink()):
             continue
         try:
-            take(athlete, path.name, content_of(path), zone=zone)
-        except FileRefused as why:
-            counts["refused"] += 1
-            _aside(path, "refused")
-            said = path.parent / "refused" / f"{path.name}.txt"
-            said.write_text(f"{type(why).__name__}: {why}\n")
-        else:
-            counts["taken"] += 1
-            _aside(path, "done")
+            if not path.is_symlink() and _grows(path):
+                continue
+            counts[_taken_in(athlete, path, zone)] += 1
+        except OSError as error:
+            # It stays where it is; those behind it do not wait for it.
+            log.warning("%s cannot be taken in: %s", path.name, error)
+        except NotFound:
+            # The athlete is gone: nobody looks into this folder any more.
+            part.app.get_schedule(key_of(athlete)).delete()
+            break
     return counts
+
+
+def _taken_in(athlete: int, path: Path, zone: str) -> str:
+    try:
+        take(athlete, path.name, content_of(path), zone=zone)
+    except FileRefused as why:
+        aside = _aside(path, "refused")
+        aside.with_name(f"{aside.name}.txt").write_text(f"{type(why).__name__}: {why}\n")
+        return "refused"
+    _aside(path, "done")
+    return "taken"
 
 
 def _grows(path: Path) -> bool:
@@ -78,7 +90,10 @@ def content_of(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _aside(path: Path, name: str) -> None:
+def _aside(path: Path, name: str) -> Path:
+    """Put it into a folder beside; another file of that name, which is there, stays."""
     to = path.parent / name
     to.mkdir(exist_ok=True)
-    path.rename(to / path.name)
+    names = (path.name, *(f"{path.stem}-{number}{path.suffix}" for number in range(2, 10_000)))
+    free = next(each for each in names if not (to / each).exists())
+    return path.rename(to / free)

@@ -2,6 +2,7 @@
 
 A path that does not fit its types is an address that is not there (404). A body is refused when it is too
 large (413), of another type (415), no JSON (400), or not what the Struct says (422, with the field's path).
+A NUL, which PostgreSQL has no place for, is in no text (400).
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ OWN_FIELDS = frozenset({"form", "back", "next", "sure", "why"})
 _AT = re.compile(r" - at `(?:key in )?\$\.?(.*)`$")
 _NAMED = re.compile(r"(?:missing required|contains unknown) field `([^`]*)`")
 _INT64 = 2**63
+# A NUL in JSON, and not an escaped backslash in front of those characters.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+TOO_LARGE = "Expected `int` of 64 bits"
+NO_NUL = "A text has no NUL character."
 
 Fields = Sequence[tuple[str, str]]
 
@@ -84,8 +89,10 @@ async def read_body(request: Request, kind: type[msgspec.Struct]) -> Any:
     raw = await request.body()
     if media == FORM:
         return from_fields(form_fields(raw), kind)
+    if _NUL.search(raw):
+        raise BadRequest(400, NO_NUL)
     try:
-        return msgspec.json.decode(raw or b"{}", type=kind)
+        return _bounded_numbers(msgspec.json.decode(raw or b"{}", type=kind))
     except msgspec.ValidationError as error:
         raise misfit(error) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -103,6 +110,8 @@ def from_fields(given: Iterable[tuple[str, str]], kind: type[msgspec.Struct]) ->
     """A Struct from the fields of a form or a query: texts, each read as its field's type."""
     sent: dict[str, list[str]] = {}
     for name, value in given:
+        if "\0" in value:
+            raise BadRequest(400, NO_NUL)
         sent.setdefault(name, []).append(value)
     values: dict[str, Any] = dict(sent)
     hints = typing.get_type_hints(kind)
@@ -114,9 +123,18 @@ def from_fields(given: Iterable[tuple[str, str]], kind: type[msgspec.Struct]) ->
             # A box that is not ticked is not sent.
             values[name] = False
     try:
-        return msgspec.convert(values, kind, strict=False)
+        return _bounded_numbers(msgspec.convert(values, kind, strict=False))
     except msgspec.ValidationError as error:
         raise misfit(error) from None
+
+
+def _bounded_numbers(found: Any) -> Any:
+    """The same; a misfit if a number of its own is larger than a database takes."""
+    for field in msgspec.structs.fields(found):
+        value = getattr(found, field.name)
+        if isinstance(value, int) and not -_INT64 <= value < _INT64:
+            raise msgspec.ValidationError(f"{TOO_LARGE} - at `$.{field.encode_name}`")
+    return found
 
 
 def _one(texts: list[str], hint: Any) -> Any:
