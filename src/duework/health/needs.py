@@ -221,7 +221,8 @@ def _poison(rows: Sequence[tuple[Any, ...]]) -> Iterator[Need]:
     if rows:
         tasks = sorted({row[0] for row in rows})
         names = ", ".join(tasks[:5])
-        text = f"{count(len(rows), BOUND)} {_are(rows)} poison, crashing whatever runs: {names}"
+        jobs, them = ("job is", "it") if len(rows) == 1 else ("jobs are", "them")
+        text = f"{count(len(rows), BOUND)} {jobs} poison, crashing what runs {them}: {names}"
         oldest, one = min(row[2] for row in rows), tasks[0] if len(tasks) == 1 else ""
         yield Need("poison", text, len(rows), oldest, "duework failed list", one)
 

@@ -30,6 +30,7 @@
     if (e.target.id === "keys-on") { root.dataset.keys = e.target.checked ? "on" : "off"; cookie("keys", root.dataset.keys); }
   });
   bulk();
+  $(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 
   // dialogs: a link with data-dialog opens that dialog; without JavaScript the link is a page
   document.addEventListener("click", (e) => {
