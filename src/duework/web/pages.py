@@ -218,6 +218,7 @@ def job(visit: Visit) -> Response:
         worker_name=_worker_names(visit),
         line=drawn,
         kept_for_ever=found.due >= FAR,
+        far=FAR,
         raw=[
             (name, value)
             for name in found.__struct_fields__

@@ -89,7 +89,7 @@ def drawn(name: str) -> Callable[..., Markup]:
     return lambda *args, **more: Markup(chart(*args, **more))  # noqa: S704 - see above
 
 
-def shortened(text: str, most: int = 255, _within_words: object = True, end: str = "…") -> str:
+def shortened(text: str, most: int = 255, _within_words: object = None, end: str = "…") -> str:
     """What is too long ends with an ellipsis, in the middle of a word if need be."""
     return text if len(text) <= most else text[: most - len(end)].rstrip() + end
 

@@ -20,7 +20,7 @@ from duework.shapes.paces.handle import Paces, PaceStatus
 from duework.web.acts import acted, ask, sure
 from duework.web.charts import stacked
 from duework.web.drawn.paces import PaceWindow, controller, starts, windows
-from duework.web.filters import clock, dur, n
+from duework.web.filters import at_clock, dur, n
 from duework.web.lists import PAGE, address, required, show, text
 from duework.web.regions import regions
 from duework.web.table import NavItem, OwnPage
@@ -178,7 +178,7 @@ def _changed(visit: Visit, view: PaceView) -> str:
         return "Nothing has been judged yet."
     at, batch, every, success = max(view.pace.history)
     done = view.pace.details.get("completions_per_minute", 0)
-    time = clock(at, visit.zone)[:5]
+    time = at_clock(at, visit.app.now(), visit.zone)
     words = f"At {time} success was {success} %: batch {batch}, every {dur(every)}."
     return f"{words} {done:g} done a minute now."
 

@@ -54,13 +54,15 @@ def schedules(visit: Visit) -> Response:
         return address(visit.base, "/schedules", **asked)
 
     active = [each for each in shown if each.state == "active"]
-    drawn = sorted(shown, key=lambda each: (not _failing(past.of(each.key)), each.due or FOREVER))
+    failing = {each.key for each in shown if _failing(past.of(each.key))}
+    drawn = sorted(shown, key=lambda each: (each.key not in failing, each.due or FOREVER))
     return show(
         *(visit, "schedules.html"),
         rows=shown,
         late=[each for each in active if (each.due or now) < now - LATE_MS],
         paused=[each for each in shown if each.state == "paused"],
         going=len(active),
+        failing=failing,
         next=min(active, key=lambda each: each.due or 0, default=None),
         axis=strip.axis(),
         strip=drawn[:STRIP],
