@@ -163,6 +163,7 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
         "utc": visit.utc,
         "keys_off": visit.keys_off,
         "said": visit.said,
+        "undo": visit.undo,
         "who": who,
         "signed_in": who is not None,
         "form_key": visit.form_key,

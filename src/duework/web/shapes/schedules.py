@@ -26,7 +26,7 @@ from duework.web.filters import zone_of
 from duework.web.lists import PAGE, address, required, show, text
 from duework.web.regions import regions
 from duework.web.table import NavItem, OwnPage
-from duework.web.visits import Visit
+from duework.web.visits import Undo, Visit
 
 # A strip moves on, though nothing is written.
 STRIP_SECONDS = 30.0
@@ -139,7 +139,9 @@ def _book(
         answer = verb(ScheduleVerbs(visit.app.wiring.engine), tx, key)
         return answer.state if isinstance(answer, Row) else f"job {answer}"
 
-    return acted(visit, what, f"schedule {key}", act, said)
+    back = {"pause": "resume", "resume": "pause"}.get(what)
+    undo = Undo(f"/schedules/{back}", [("key", key)]) if back else None
+    return acted(visit, what, f"schedule {key}", act, said, undo)
 
 
 def pause(visit: Visit) -> Response:
