@@ -23,6 +23,7 @@ from tests.support.chromium import axe
 ROOT = Path(__file__).parents[2]
 SECONDS = 20
 WIDTHS, THEMES = (1280, 390), ("light", "dark")
+NARROWEST = 320
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 RULES = {"type": "tag", "values": TAGS}
 
@@ -172,6 +173,8 @@ def visiting(browser: Browser, site: Site, session: str = "", **options: Any) ->
 def check_renderings(visitor: Visitor, path: str | None = None, status: int = 200) -> None:
     """Four renderings of a page: nothing to complain of, no sideways scroll, nobody kept out.
 
+    On the smallest phone it does not scroll sideways either.
+
     Without a path, of the one that is open.
     """
     if path is not None:
@@ -187,6 +190,9 @@ def check_renderings(visitor: Visitor, path: str | None = None, status: int = 20
             assert not wider, "\n".join([where, *wider])
             found = violations(visitor.page)
             assert not found, "\n".join([where, *found])
+    visitor.page.set_viewport_size({"width": NARROWEST, "height": 800})
+    wider = sideways(visitor.page)
+    assert not wider, "\n".join([f"{visitor.page.url} at {NARROWEST}", *wider])
     if status != 200:
         # The browser itself says that a page was not found.
         visitor.complaints = [each for each in visitor.complaints if str(status) not in each]

@@ -218,7 +218,7 @@ def test_poison_is_told_apart(harness: Harness, look: Look) -> None:
     [need] = look()
 
     assert (need.kind, need.count) == ("poison", 1)
-    assert need.sentence == "1 is poison, crashing whatever runs: breaks"
+    assert need.sentence == "1 job is poison, crashing what runs it: breaks"
 
 
 def test_sends_that_are_unsure_need_a_decision(harness: Harness, look: Look) -> None:

@@ -51,6 +51,7 @@ def test_the_side_bar_lists_systems_and_the_pages_of_the_open_one(browser: Brows
     assert "<h2>Systems</h2>" in home
     assert 'href="/club/"' in home
     assert 'href="/club/" aria-current="page"' in club
+    assert 'href="/club/" aria-current="page"' in browser.get("/club/users/7").text
     assert "The club" in club
     assert "/club/broken" not in club
     assert 'href="/club/"' in browser.get("/menu").text

@@ -478,7 +478,7 @@ def test_what_is_unsure_is_decided_once(site: Site, shapes: Shapes) -> None:
     shapes.seed()
     (first, one), (second, _) = site.app.deliveries.unsure()
     browser = site.browser("operate")
-    assert "2 sends wait for a decision" in page_of(browser, "/deliveries")
+    assert "2 sends have an unknown outcome" in page_of(browser, "/deliveries")
 
     browser.submit("/deliveries/sent", job=first, channel=one.channel)
     browser.submit("/deliveries/sent", job=first, channel=one.channel)

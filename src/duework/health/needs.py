@@ -221,22 +221,29 @@ def _poison(rows: Sequence[tuple[Any, ...]]) -> Iterator[Need]:
     if rows:
         tasks = sorted({row[0] for row in rows})
         names = ", ".join(tasks[:5])
-        text = f"{count(len(rows), BOUND)} {_are(rows)} poison, crashing whatever runs: {names}"
+        jobs, them = ("job is", "it") if len(rows) == 1 else ("jobs are", "them")
+        text = f"{count(len(rows), BOUND)} {jobs} poison, crashing what runs {them}: {names}"
         oldest, one = min(row[2] for row in rows), tasks[0] if len(tasks) == 1 else ""
         yield Need("poison", text, len(rows), oldest, "duework failed list", one)
+
+
+def _did_arrive(number: int, what: str) -> str:
+    if number == 1:
+        return f"{what} has an unknown outcome: did it arrive?"
+    return f"{what}s have an unknown outcome: did they arrive?"
 
 
 def _unsure_sends(tx: Tx) -> Iterator[Need]:
     """Sends of which nobody can tell whether they arrived."""
     [(sends, oldest)] = tx.query(NEEDS.unsure_sends, {"bound": BOUND})
     if sends:
-        text = f"{count(sends, BOUND)} unsure by deliveries: did it arrive?"
+        text = f"{count(sends, BOUND)} {_did_arrive(sends, 'send')}"
         yield Need("unsure", text, sends, oldest, "duework deliveries list")
 
 
 def _unsure_messages(found: Iterable[tuple[Any, ...]]) -> Iterator[Need]:
     for outbox, messages, since in found:
         if messages:
-            text = f"{count(messages, BOUND)} unsure in outbox {outbox}: did it arrive?"
+            text = f"{count(messages, BOUND)} {_did_arrive(messages, 'message')} (outbox {outbox})"
             command = f"duework outboxes list {outbox} --state unsure"
             yield Need("unsure", text, messages, since, command)

@@ -15,7 +15,7 @@ from duework.db.database import Tx
 from duework.errors import Conflict, Error, NotFound, UsageError
 from duework.kernel.error_text import redact
 from duework.web.tokens import SESSION_MS, WEB, Tokens
-from duework.web.visits import THEMES, Visit, cookie_name, form_ids
+from duework.web.visits import THEMES, Undo, Visit, cookie_name, form_ids
 
 DONE = {"revived": "opened again", "cancelled": "cancelled", "cancelling": "being cancelled"}
 
@@ -69,7 +69,14 @@ def sure(visit: Visit) -> bool:
     return visit.sent("sure") == "yes" or "authorization" in visit.request.headers
 
 
-def acted(visit: Visit, what: str, target: str, act: Callable[[Tx], str], said: str) -> Response:
+def acted(
+    visit: Visit,
+    what: str,
+    target: str,
+    act: Callable[[Tx], str],
+    said: str,
+    undo: Undo | None = None,
+) -> Response:
     """Act, write it down, and say so where the button was; a refusal says what is in the way."""
     try:
         outcome = audited(visit, what, target, act)
@@ -77,14 +84,14 @@ def acted(visit: Visit, what: str, target: str, act: Callable[[Tx], str], said: 
         if visit.by_program:
             raise
         return visit.redirect(visit.back(), sentence(str(error)), "bad")
-    return told(visit, target, outcome, said)
+    return told(visit, target, outcome, said, undo)
 
 
-def told(visit: Visit, target: str, outcome: str, said: str) -> Response:
+def told(visit: Visit, target: str, outcome: str, said: str, undo: Undo | None = None) -> Response:
     """What became of it, for whoever asked."""
     if visit.by_program:
         return JSONResponse({"target": target, "outcome": outcome})
-    return visit.redirect(visit.back(), said.replace("{}", outcome))
+    return visit.redirect(visit.back(), said.replace("{}", outcome), undo=undo)
 
 
 def sentence(words: str) -> str:
@@ -129,7 +136,11 @@ def _each(visit: Visit, what: str, act: Callable[[Tx, int], str], back: str) -> 
         counts[words] = counts.get(words, 0) + 1
     if refused:
         return visit.redirect(back, " ".join(refused), "bad")
-    return visit.redirect(back, ", ".join(f"{count} {words}" for words, count in counts.items()))
+    # Opened again they are due at once: the button says so.
+    ended = [("id", job) for job, outcome in outcomes.items() if outcome == "cancelled"]
+    undo = Undo("/jobs/retry", ended) if ended else None
+    words = ", ".join(f"{count} {words}" for words, count in counts.items())
+    return visit.redirect(back, words, undo=undo)
 
 
 def retry(visit: Visit) -> Response:

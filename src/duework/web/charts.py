@@ -260,7 +260,7 @@ _MARKS = {
 
 def members(states: Sequence[tuple[str, str]], label: str, rows: int = 12) -> str:
     """A cell for each member of a batch, in columns; its shape tells as well as its colour."""
-    pitch = 11
+    pitch, rows = 11, max(1, min(rows, len(states)))
     used = sorted({state for state, _ in states})
     out = ["<defs>", *(f'<g id="m-{each}">{_MARKS[each]}</g>' for each in used), "</defs>"]
     for place, (state, tip) in enumerate(states):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -17,9 +18,10 @@ from duework.errors import NotFound
 from duework.handles import Job
 from duework.health.short import shortly
 from duework.health.why import Why
-from duework.health.words import moment
+from duework.health.words import moment, on_the_clock
 from duework.kernel.engine import OWN_TASKS
 from duework.shapes.steps.handle import Workflow
+from duework.web.filters import NONE
 from duework.web.overview import sums
 from duework.web.rendering import first_line, sees_payloads, static_files
 from duework.web.timeline import timeline
@@ -60,6 +62,8 @@ class Reason:
     before: str
     until: int | None
     behind: str = ""
+    # Whether its end is told by the clock, and not by how far away it is.
+    on_clock: bool = False
     job: int | None = None
     pace: str | None = None
     queue: str | None = None
@@ -185,8 +189,9 @@ def says(job: Job[Any], *, payloads: bool = True) -> str:
         return f"is being cancelled: {job.cancelling}"[:LONGEST]
     if job.phase == "expired":
         return "its lease has ended: whoever looks next takes it over"
-    # That nothing was returned is not worth a word.
-    result = "" if job.stored_result == "null" else job.stored_result
+    # That nothing was returned is not worth a word; what a page of a chain gave back has a page of its own.
+    quiet = job.stored_result == "null" or (job.owner or "").startswith("chain:")
+    result = "" if quiet else job.stored_result
     return (job.stored_progress or result or "")[:LONGEST] if payloads else ""
 
 
@@ -210,14 +215,26 @@ def job(visit: Visit) -> Response:
         tags=found.tags,
         headers=found.headers,
         attempts=attempts[::-1],
+        worker_name=_worker_names(visit),
         line=drawn,
         kept_for_ever=found.due >= FAR,
+        far=FAR,
         raw=[
             (name, value)
             for name in found.__struct_fields__
             if name not in hidden and (value := getattr(found, name)) is not None
         ],
     )
+
+
+def _worker_names(visit: Visit) -> Callable[[int | None], str]:
+    """A worker by its host and process; of one that has been written off only the number is left."""
+
+    @lru_cache(maxsize=1)
+    def known() -> dict[int, str]:
+        return {each.id: f"{each.host}:{each.pid}" for each in visit.app.status().workers}
+
+    return lambda worker: NONE if worker is None else known().get(worker, "one that has ended")
 
 
 def _workflow(visit: Visit, job: int) -> Workflow | None:
@@ -256,11 +273,14 @@ def _reasons(visit: Visit, found: Job[Any]) -> list[Reason]:
 
 
 def _reason(why: Why, now: int) -> Reason:
-    """With the words for its end cut out, which are put in as a time that ticks."""
-    near = moment(why.until, now) if why.until is not None else ""
-    before, found, behind = why.sentence.partition(near) if near else (why.sentence, "", "")
-    until = why.until if found else None
-    return Reason(why.kind, before, until, behind, why.job, why.pace, why.queue)
+    """With the words for its end cut out, which are put in as a time that ticks, or in the reader's zone."""
+    about = (why.job, why.pace, why.queue)
+    if why.until is not None:
+        for words in (moment, on_the_clock):
+            before, found, behind = why.sentence.partition(words(why.until, now))
+            if found:
+                return Reason(why.kind, before, why.until, behind, words is on_the_clock, *about)
+    return Reason(why.kind, why.sentence, None, job=why.job, pace=why.pace, queue=why.queue)
 
 
 def menu(visit: Visit) -> Response:

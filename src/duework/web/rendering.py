@@ -19,7 +19,7 @@ from duework.web import charts, filters
 from duework.web.json_text import pieces
 from duework.web.lists import address
 from duework.web.shapes.table import shape_links, with_templates
-from duework.web.table import asking, found_pages, navigation
+from duework.web.table import NavGroup, asking, found_pages, navigation
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -62,6 +62,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
+    made.filters["truncate"] = shortened
     made.globals.update(
         n=filters.n,
         counted=filters.counted,
@@ -86,6 +87,11 @@ def drawn(name: str) -> Callable[..., Markup]:
     """A chart for templates; charts escape their texts."""
     chart = getattr(charts, name)
     return lambda *args, **more: Markup(chart(*args, **more))  # noqa: S704 - see above
+
+
+def shortened(text: str, most: int = 255, _within_words: object = None, end: str = "…") -> str:
+    """What is too long ends with an ellipsis, in the middle of a word if need be."""
+    return text if len(text) <= most else text[: most - len(end)].rstrip() + end
 
 
 def many(count: int, one: str, more: str) -> str:
@@ -134,6 +140,7 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
     """What every template knows, whoever looks."""
     now, base, who = app.now(), visit.base, visit.who
     served, nav = served_names(), navigation(found_pages())
+    systems_of_all = [*of_shapes(app), *systems(app.parts, visit.here)]
 
     def jobs_url(**wanted: str) -> str:
         return address(base, "/jobs", **wanted)
@@ -146,16 +153,17 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
         "live": "",
         "base": base,
         "here": visit.here,
-        "active": _active(visit.here, [path for group in nav for path, _ in group.items]),
+        "active": _active(visit.here, nav, systems_of_all),
         "nav": nav,
         "tab_paths": TABS,
-        "systems": [*of_shapes(app), *systems(app.parts, visit.here)],
+        "systems": systems_of_all,
         "now_iso": filters.iso(now),
         "clock_text": _clock_text(now, visit),
         "theme": visit.theme,
         "utc": visit.utc,
         "keys_off": visit.keys_off,
         "said": visit.said,
+        "undo": visit.undo,
         "who": who,
         "signed_in": who is not None,
         "form_key": visit.form_key,
@@ -232,11 +240,17 @@ def icons() -> frozenset[str]:
     return frozenset(re.findall(r'symbol id="([\w-]+)"', text))
 
 
-def _active(here: str, known: Iterable[str]) -> str:
-    """The line of the side bar: `/jobs` for a job, a part's page itself."""
+def _active(here: str, nav: Iterable[NavGroup], theirs: Iterable[dict[str, Any]]) -> str:
+    """The line of the side bar: `/jobs` for a job, of a part the page itself or the line above it."""
     path = here.partition("?")[0]
     first = "/" + path[1:].partition("/")[0]
-    return first if first in known else path
+    listed = [line for group in nav for line, _ in group.items]
+    if first in listed:
+        return first
+    for each in theirs:
+        if path.startswith(each["url"]):
+            return path if path in {page[0] for page in each["pages"]} else str(each["url"])
+    return next((line for line in listed if line.startswith(f"{first}/")), path)
 
 
 def _clock_text(now: int, visit: Visit | Visitor) -> str:

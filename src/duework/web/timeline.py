@@ -47,9 +47,12 @@ def timeline(job: Job[Any], attempts: Sequence[Attempt], now: int, zone: tzinfo)
     if waits:
         ends.append(job.due)
     starts = [each.started for each in attempts if each.started is not None]
-    first, last = min([job.at, *starts, *ends]), max(ends)
+    asked = [job.at] if job.at < FOREVER - 1 else []
+    first, last = min([*asked, *starts, *ends]), max(ends)
     scale = _Scale(first, max(1, last - first), now if job.state == "open" else None, zone)
-    rows = [scale.row("ready", "Asked for", [], [(job.at, "f-accent")], clock(job.at, zone))]
+    rows = [
+        scale.row("ready", "Asked for", [], [(at, "f-accent")], clock(at, zone)) for at in asked
+    ]
     shown = list(enumerate(attempts, 1))[-MOST:]
     rows += [scale.attempt(number, each) for number, each in shown]
     if job.settled is not None:
@@ -59,10 +62,10 @@ def timeline(job: Job[Any], attempts: Sequence[Attempt], now: int, zone: tzinfo)
     elif job.worker is not None:
         rows.append(scale.row("running", "Running", [], [(now, "f-run")], "now"))
     elif waits:
-        begin = max([job.at, *(each.ended for each in attempts)])
+        begin = max([*asked, first, *(each.ended for each in attempts)])
         span = [(min(begin, now), job.due, "f-line")]
         rows.append(scale.row("waiting", "Due", span, [(job.due, "f-accent")], dur(job.due - now)))
-    return Timeline(scale.axis(), rows, f"{dur(last - first)} in all")
+    return Timeline(scale.axis(), rows, f"{dur(last - first)} in all" if last > first else "")
 
 
 @dataclass(frozen=True, slots=True)

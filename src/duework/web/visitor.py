@@ -27,3 +27,4 @@ class Visitor:
     utc: bool = False
     keys_off: bool = False
     said: tuple[str, str] | None = None
+    undo: None = None

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from http import HTTPStatus
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
@@ -48,6 +48,28 @@ THEMES = ("light", "dark")
 _BACK = re.compile(r"/[^\\\x00-\x20\x7f/][^\\\x00-\x20\x7f]*|/")
 
 Handler = Callable[["Visit"], Response | Awaitable[Response]]
+
+
+# What may be offered to take an action back, and what its button says.
+UNDOES = {
+    "/jobs/retry": "Open again, due now",
+    "/queues/pause": "Undo",
+    "/queues/resume": "Undo",
+    "/schedules/pause": "Undo",
+    "/schedules/resume": "Undo",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """The action that takes another one back, and the fields of its form."""
+
+    action: str
+    fields: Sequence[tuple[str, Any]]
+
+    @property
+    def words(self) -> str:
+        return UNDOES[self.action]
 
 
 @dataclass
@@ -136,12 +158,24 @@ class Visit:
         wanted = self.sent("back") or self.asked("back")
         return self.base + (wanted if is_ours(wanted) else default)
 
-    def redirect(self, to: str, words: str = "", kind: str = "ok") -> Response:
+    def redirect(
+        self, to: str, words: str = "", kind: str = "ok", undo: Undo | None = None
+    ) -> Response:
         answer = RedirectResponse(to, 303)
-        if words:
-            value = quote(f"{kind} {words[:500]}")
-            answer.set_cookie("said", value, max_age=30, httponly=True, samesite="lax")
+        kept = {"said": f"{kind} {words[:500]}"} if words else {}
+        if undo is not None:
+            kept["undo"] = urlencode([("act", undo.action), *undo.fields])
+        for name, value in kept.items():
+            answer.set_cookie(name, quote(value), max_age=30, httponly=True, samesite="lax")
         return answer
+
+    @property
+    def undo(self) -> Undo | None:
+        """What takes the last action back, offered beside what it had to say."""
+        given = parse_qsl(unquote(self.request.cookies.get("undo", "")))
+        if not given or given[0][0] != "act" or given[0][1] not in UNDOES or not self.said:
+            return None
+        return Undo(given[0][1], given[1:])
 
     @property
     def said(self) -> tuple[str, str] | None:
@@ -265,8 +299,13 @@ async def _enter(
     else:
         answer = await run_in_threadpool(cast("Callable[[Visit], Response]", handler), visit)
     if visit.said and answer.status_code == 200:  # noqa: PLR2004 - told on a page, not by a redirect
-        answer.delete_cookie("said", httponly=True, samesite="lax")
+        _forget_said(answer)
     return answer
+
+
+def _forget_said(answer: Response) -> None:
+    for name in ("said", "undo"):
+        answer.delete_cookie(name, httponly=True, samesite="lax")
 
 
 def _count_action(visit: Visit, limits: RateLimits) -> None:

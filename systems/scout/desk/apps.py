@@ -175,7 +175,7 @@ def reviews(track_id: int) -> list[Any]:
     """The newest reviews."""
     return part.app.read(
         "select rating, title, content, author, version, written_at, sentiment from scout_review"
-        " where track_id = :id order by seen_at desc, id limit :most",
+        " where track_id = :id order by coalesce(written_at, '') desc, id limit :most",
         id=track_id,
         most=SHOWN,
     )

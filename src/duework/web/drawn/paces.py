@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from duework.durations import milliseconds
 from duework.health.activity import Slots
 from duework.shapes.paces.handle import PaceStatus
 from duework.web import charts
@@ -32,6 +33,10 @@ class PaceWindow:
     limit: int
     reserve: int
     ends: int
+
+    @property
+    def words(self) -> str:
+        return dur(milliseconds(self.label))
 
 
 def windows(pace: PaceStatus, known: Any) -> list[PaceWindow]:

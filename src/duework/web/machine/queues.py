@@ -20,7 +20,7 @@ from duework.web.filters import clock, counted
 from duework.web.lists import show, text
 from duework.web.regions import regions
 from duework.web.table import NavItem, OwnPage
-from duework.web.visits import LATER, SOON, Visit
+from duework.web.visits import LATER, SOON, Undo, Visit
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,10 @@ def _switch(visit: Visit, what: str, name: str) -> Response:
         return f"{what}d"
 
     shown = "Everything" if name == "*" else f"Queue {name}"
-    return acted(visit, what, f"queue {name}", act, f"{shown} is {{}}")
+    back = {"pause": "resume", "resume": "pause"}[what]
+    # To pause everything is asked first: that is not taken back by one button.
+    undo = None if (name, back) == ("*", "pause") else Undo(f"/queues/{back}", [("queue", name)])
+    return acted(visit, what, f"queue {name}", act, f"{shown} is {{}}", undo)
 
 
 def ask_pause(visit: Visit) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from duework.db.database import Tx
-from duework.health.activity import slots_of
+from duework.health.activity import Slots, slots_of
 from duework.kernel.batches import verbs
 from duework.kernel.batches.counters import BATCHES
 from duework.kernel.error_text import redact
@@ -93,13 +93,19 @@ def batch(visit: Visit) -> Response:
         failed=[
             (job, first_line(job.error)) for job in found.jobs(phase="failed", limit=SHOWN_FAILED)
         ],
-        bars=[[each.done, each.failed] for each in seen.counted],
+        bars=_bars(seen),
         labels=[time if place % 5 == 0 else "" for place, time in enumerate(times)],
         tips=[
             f"{time}: {each.done:,} done, {each.failed:,} failed"
             for time, each in zip(times, seen.counted, strict=True)
         ],
     )
+
+
+def _bars(seen: Slots) -> list[list[int]]:
+    """What ended, minute by minute; none if nothing did."""
+    bars = [[each.done, each.failed] for each in seen.counted]
+    return bars if any(map(any, bars)) else []
 
 
 def _cells(visit: Visit, found: Batch, progress: Progress) -> list[tuple[str, str]]:

@@ -82,6 +82,7 @@ def chain(visit: Visit) -> Response:
         pages=pages[::-1],
         names=names,
         count_heads=[(name.capitalize(), "num") for name in names],
+        quotas=any(page.quota for page in pages),
         why=why,
         error=first_line(found.error),
         place=place,

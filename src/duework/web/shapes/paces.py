@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from duework.shapes.paces.handle import Paces, PaceStatus
 from duework.web.acts import acted, ask, sure
 from duework.web.charts import stacked
 from duework.web.drawn.paces import PaceWindow, controller, starts, windows
-from duework.web.filters import clock, dur
+from duework.web.filters import at_clock, dur, n
 from duework.web.lists import PAGE, address, required, show, text
 from duework.web.regions import regions
 from duework.web.table import NavItem, OwnPage
@@ -28,6 +29,23 @@ from duework.web.visits import SOON, Visit
 # So many are drawn on the list; the others have a line each, and a page.
 DRAWN = 6
 QUARTER = 15
+# How a pace of one number and one length was declared: Rate('19/1m'), Tick(20, '10s').
+_DECLARED = re.compile(r"(?P<kind>Rate|Tick)\('?(?P<count>\d+)(?:/|, ')(?P<length>\w+)'\)")
+_EVERY = {"Rate": "in", "Tick": "every"}
+# What is told of a controller beside what it does now.
+_DETAILS = {
+    "total_dispatched": ("Started", n),
+    "total_completed": ("Done", n),
+    "total_failed": ("Failed", n),
+    "total_permanent": ("Failed for good", n),
+    "completions_per_minute": ("Done a minute", lambda value: f"{value:g}"),
+    "success_rate": ("Success, 5 min", lambda value: f"{value:g} %"),
+    "projected_per_day": ("Would be a day", n),
+}
+
+
+# When it was judged: the batch, the interval and the success that followed.
+Judged = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +157,14 @@ def paces(visit: Visit) -> Response:
 
 
 def _said(view: PaceView) -> str:
-    """What it admits, as it was declared."""
-    return view.pace.says or view.pace.kind
+    """What it admits, in words; as it was declared where there are none."""
+    says = view.pace.says or view.pace.kind
+    if says == "Adaptive()":
+        return "as many as the other side answers well"
+    found = _DECLARED.fullmatch(says)
+    if found is None:
+        return says
+    return f"{found['count']} {_EVERY[found['kind']]} {dur(milliseconds(found['length']))}"
 
 
 def _controller(visit: Visit, view: PaceView, place: int) -> Markup:
@@ -154,7 +178,7 @@ def _changed(visit: Visit, view: PaceView) -> str:
         return "Nothing has been judged yet."
     at, batch, every, success = max(view.pace.history)
     done = view.pace.details.get("completions_per_minute", 0)
-    time = clock(at, visit.zone)[:5]
+    time = at_clock(at, visit.app.now(), visit.zone)
     words = f"At {time} success was {success} %: batch {batch}, every {dur(every)}."
     return f"{words} {done:g} done a minute now."
 
@@ -193,13 +217,23 @@ def pace(visit: Visit) -> Response:
         changed=_changed(visit, view),
         quarters=_bars(visit, view) if view.windows else "",
         minutes=Markup(stacked(**drawn, height=104)),  # noqa: S704 - charts escape their texts
-        history=sorted(view.pace.history, reverse=True)[:10],
+        history=_changes(view.pace.history)[:10],
+        says=_said,
         details=[
-            (name.replace("_", " "), value)
-            for name, value in view.pace.details.items()
-            if isinstance(value, int | float) and not isinstance(value, bool)
+            (words, told(view.pace.details[name]))
+            for name, (words, told) in _DETAILS.items()
+            if name in view.pace.details
         ],
     )
+
+
+def _changes(history: Iterable[Judged]) -> list[Judged]:
+    """Newest first; of what was judged alike again and again, when it was so first."""
+    found: list[Judged] = []
+    for each in sorted(history):
+        if not found or each[1:] != found[-1][1:]:
+            found.append(each)
+    return found[::-1]
 
 
 # --- acting

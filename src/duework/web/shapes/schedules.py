@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.durations import human, milliseconds
 from duework.errors import UsageError
@@ -20,15 +21,17 @@ from duework.shapes.schedules.plan import TIMES
 from duework.shapes.schedules.row import Row
 from duework.shapes.schedules.verbs import ScheduleVerbs
 from duework.web.acts import acted, ask, sure
-from duework.web.drawn.fires import RANGES, RESULTS, Strip, around_turn, lately, with_turns
+from duework.web.drawn.fires import RANGES, RESULTS, Fired, Strip, around_turn, lately, with_turns
 from duework.web.filters import zone_of
 from duework.web.lists import PAGE, address, required, show, text
 from duework.web.regions import regions
 from duework.web.table import NavItem, OwnPage
-from duework.web.visits import Visit
+from duework.web.visits import Undo, Visit
 
 # A strip moves on, though nothing is written.
 STRIP_SECONDS = 30.0
+# So many are drawn: the table below has all.
+STRIP = 12
 # What a form calls them, and what a schedule does: `why` is what every form says of itself.
 FIELDS = {"tz": "tz", "missed": "missed", "overlap": "overlap", "owner": "owner", "purpose": "why"}
 
@@ -51,18 +54,22 @@ def schedules(visit: Visit) -> Response:
         return address(visit.base, "/schedules", **asked)
 
     active = [each for each in shown if each.state == "active"]
+    failing = {each.key for each in shown if _failing(past.of(each.key))}
+    drawn = sorted(shown, key=lambda each: (each.key not in failing, each.due or FOREVER))
     return show(
         *(visit, "schedules.html"),
         rows=shown,
         late=[each for each in active if (each.due or now) < now - LATE_MS],
         paused=[each for each in shown if each.state == "paused"],
         going=len(active),
+        failing=failing,
         next=min(active, key=lambda each: each.due or 0, default=None),
         axis=strip.axis(),
-        tracks={each.key: strip.row(each, past.of(each.key)) for each in shown},
+        strip=drawn[:STRIP],
+        tracks={each.key: strip.row(each, past.of(each.key)) for each in drawn[:STRIP]},
         results={each.key: past.of(each.key)[RESULTS - 1 :: -1] for each in shown},
         five=lambda each: _five(visit, each),
-        ranges=[(each, here(range=each), each == over) for each in RANGES],
+        ranges=[(f"{each[:-1]} {each[-1]}", here(range=each), each == over) for each in RANGES],
         filters=[("prefix", "Keys that begin with", prefix)],
         kept=[("range", over)] if over != "24h" else [],
         chosen=[("prefix", prefix, here(prefix=""))] if prefix else [],
@@ -70,6 +77,11 @@ def schedules(visit: Visit) -> Response:
         older=here(after=shown[-1].key) if len(found) > PAGE else "",
         order="By key",
     )
+
+
+def _failing(fires: Sequence[Fired]) -> bool:
+    """Whether the newest that has ended did not end well."""
+    return bool(fires) and fires[0].glyph == "failed"
 
 
 def _five(visit: Visit, schedule: Schedule) -> str:
@@ -127,7 +139,9 @@ def _book(
         answer = verb(ScheduleVerbs(visit.app.wiring.engine), tx, key)
         return answer.state if isinstance(answer, Row) else f"job {answer}"
 
-    return acted(visit, what, f"schedule {key}", act, said)
+    back = {"pause": "resume", "resume": "pause"}.get(what)
+    undo = Undo(f"/schedules/{back}", [("key", key)]) if back else None
+    return acted(visit, what, f"schedule {key}", act, said, undo)
 
 
 def pause(visit: Visit) -> Response:

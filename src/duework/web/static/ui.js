@@ -30,6 +30,7 @@
     if (e.target.id === "keys-on") { root.dataset.keys = e.target.checked ? "on" : "off"; cookie("keys", root.dataset.keys); }
   });
   bulk();
+  $(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 
   // dialogs: a link with data-dialog opens that dialog; without JavaScript the link is a page
   document.addEventListener("click", (e) => {
@@ -82,7 +83,7 @@
     if (n.textContent !== words) n.textContent = words;
   });
   // A toast goes after six seconds, unless it is an error, or somebody is on it.
-  const fade = () => $$(".toast:not(.bad, :hover, :focus-within)").forEach((n) => { n.dataset.age = 1 + Number(n.dataset.age || 0); if (n.dataset.age > 6) n.remove(); });
+  const fade = () => $$(".toast:not(.bad, :hover, :focus-within)").forEach((n) => { n.dataset.age = 1 + Number(n.dataset.age || 0); if (n.dataset.age > (n.querySelector("form") ? 10 : 6)) n.remove(); });
   // A picture that stands still must not look alive.
   const still = () => ["lost", "paused"].includes($("#live")?.dataset.live);
   setInterval(() => { if (!still()) tick(); fade(); }, 1000);
