@@ -240,10 +240,12 @@ class Wiring:
     def enqueue_within(self, new: list[NewJob], connection: Any) -> Sequence[Enqueued]:
         """In the caller's own transaction, which the caller commits."""
         bound, connection = self.bound, driver_connection(connection)
-        if self.present is None and is_stdlib(connection):
-            # Opening the file ourselves would break the locks of the connection that was brought.
+        if self.present is None:
+            # What is no connection is refused before the file is opened.
             database = open_database(bound.url, bound.durability)
             tx = database.adopt(connection)
+        if self.present is None and is_stdlib(connection):
+            # Opening the file ourselves would break the locks of the connection that was brought.
             migrate.require(tx, [migrate.kernel_steps(database.kind)])
             ids, now = Ids(bound.clock.now), bound.clock.now()
             return enqueue.enqueue(tx, new, ids=ids, lanes=lanes.Lanes(), now=now)
