@@ -47,7 +47,7 @@ from duework.shapes.steps.flow import Flow
 from duework.shapes.steps.handle import Steps
 from duework.shapes.sweeps.handle import SweepVerbs
 from duework.verbs import JobVerbs
-from duework.worker.isolation.parent import NeedsWorker
+from duework.worker.isolation.parent import no_database
 from duework.worker.resting import reach_others
 from duework.worker.worker import Worker
 
@@ -159,11 +159,7 @@ class Wiring:
     def _open(self) -> Engine:
         bound = self.bound
         if bound.url == ISOLATED:
-            message = (
-                "a task with a process of its own has no database: use run.read, run.write and"
-                " run.enqueue, which ask its worker"
-            )
-            raise NeedsWorker(message)
+            raise no_database()
         if bound.engine is not None:
             # Noted before a fork, by the parent: it writes them down.
             self.registry.reports.clear()
