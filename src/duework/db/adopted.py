@@ -7,6 +7,7 @@ found belongs to the caller: it is neither committed nor closed here.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -70,8 +71,12 @@ def _connected(connect: Callable[[], Any]) -> Any:
     """A Session connects at first use; one that is inside an AsyncSession has to be awaited then."""
     try:
         return connect()
-    except Exception as error:
-        if type(error).__name__ != "MissingGreenlet":
-            raise
+    except _must_be_awaited() as error:
         message = "this AsyncSession has no connection yet: `await session.connection()` before"
         raise UsageError(message) from error
+
+
+def _must_be_awaited() -> tuple[type[Exception], ...]:
+    """SQLAlchemy's error, of one that the program has imported."""
+    module = sys.modules.get("sqlalchemy.exc")
+    return () if module is None else (module.MissingGreenlet,)

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from duework.clock import monotonic, pause
-from duework.db.adopted import BY_ITSELF, unwrapped
+from duework.db.adopted import unwrapped
 from duework.db.database import Tx
 from duework.errors import Gone, Unavailable, UsageError
 
@@ -342,7 +342,7 @@ def adopt_stdlib(connection: Any, path: Path) -> Tx:
     """A transaction on a stdlib `sqlite3` connection: only while we have not opened the file."""
     import sqlite3
 
-    from duework.db.sqlite.stdlib import StdlibTx
+    from duework.db.sqlite.stdlib import StdlibTx, begin
 
     wanted = "an apsw or sqlite3 connection here, or a SQLAlchemy or Django one on sqlite3"
     found = unwrapped(connection, sqlite3.Connection, wanted=wanted)
@@ -353,15 +353,5 @@ def adopt_stdlib(connection: Any, path: Path) -> Tx:
             " process do nothing with the App but enqueue by task.using(connection=…)"
         )
         raise UsageError(message)
-    if not found.in_transaction:
-        _begin(found)
+    begin(found)
     return StdlibTx(found)
-
-
-def _begin(connection: Any) -> None:
-    """As `sqlite3` itself would before the first insert; a savepoint before it would commit by itself."""
-    level = connection.isolation_level
-    # Python 3.12 has an attribute for it, beside which the level says nothing.
-    if level is None or getattr(connection, "autocommit", None) is True:
-        raise UsageError(BY_ITSELF)
-    connection.execute(f"begin {level}")
