@@ -92,7 +92,8 @@ class App(Part):
             thread_slots=check_count("threads", threads, 0),
             process_slots=check_count("processes", processes or os.cpu_count() or 1, 1),
         )
-        chosen = ISOLATED if isolated() else url or os.environ.get("DUEWORK_URL") or DEFAULT_URL
+        chosen = os.environ.get("DUEWORK_URL") or DEFAULT_URL if url is None else url
+        chosen = ISOLATED if isolated() else chosen
         bound = Bound(chosen, durability, secrets_key, _clock() if clock is None else clock)
         bound.blobs = blobs or os.environ.get("DUEWORK_BLOBS")
         # The one door to the inside: for shapes, pages, the command line and tests.

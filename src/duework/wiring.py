@@ -49,7 +49,7 @@ from duework.shapes.steps.flow import Flow
 from duework.shapes.steps.handle import Steps
 from duework.shapes.sweeps.handle import SweepVerbs
 from duework.verbs import JobVerbs
-from duework.worker.isolation.parent import NeedsWorker
+from duework.worker.isolation.parent import no_database
 from duework.worker.resting import reach_others
 from duework.worker.worker import Worker
 
@@ -162,11 +162,7 @@ class Wiring:
     def _open(self) -> Engine:
         bound = self.bound
         if bound.url == ISOLATED:
-            message = (
-                "a task with a process of its own has no database: use run.read, run.write and"
-                " run.enqueue, which ask its worker"
-            )
-            raise NeedsWorker(message)
+            raise no_database()
         if bound.engine is not None:
             # Noted before a fork, by the parent: it writes them down.
             self.registry.reports.clear()
@@ -243,10 +239,12 @@ class Wiring:
     def enqueue_within(self, new: list[NewJob], connection: Any) -> Sequence[Enqueued]:
         """In the caller's own transaction, which the caller commits."""
         bound, connection = self.bound, driver_connection(connection)
-        if self.present is None and is_stdlib(connection):
-            # Opening the file ourselves would break the locks of the connection that was brought.
+        if self.present is None:
+            # What is no connection is refused before the file is opened.
             database = open_database(bound.url, bound.durability)
             tx = database.adopt(connection)
+        if self.present is None and is_stdlib(connection):
+            # Opening the file ourselves would break the locks of the connection that was brought.
             migrate.require(tx, [migrate.kernel_steps(database.kind)])
             ids, now = Ids(bound.clock.now), bound.clock.now()
             return enqueue.enqueue(tx, new, ids=ids, lanes=lanes.Lanes(), now=now)

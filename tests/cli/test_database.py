@@ -117,6 +117,20 @@ def test_an_app_is_found_by_module_from_the_current_folder(bare: Duework, folder
     assert (nothing.code, "there is no module 'clinope'" in nothing.err) == (78, True)
 
 
+def test_the_place_is_the_program_s_own_line_and_a_file_s_name_is_put_right(
+    bare: Duework, folder: Path
+) -> None:
+    Path("clienv.py").write_text("import os\n\nos.environ['NOT_SET_ANYWHERE']\n")
+    Path("clifine.py").write_text("")
+
+    unset = bare("status", "--app", "clienv:app")
+    file = bare("status", "--app", "clifine.py:work")
+
+    assert "KeyError: 'NOT_SET_ANYWHERE'" in unset.err
+    assert "clienv.py:3" in unset.err
+    assert (file.code, "not that of its file: clifine:work" in file.err) == (78, True)
+
+
 def test_a_module_that_fails_to_import_is_named_with_the_place(bare: Duework, folder: Path) -> None:
     Path("clibroken.py").write_text("import nothing_of_that_name\n")
     Path("clidivides.py").write_text("\n1 / 0\n")

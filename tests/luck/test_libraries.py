@@ -147,7 +147,7 @@ def test_its_connection_is_taken_while_the_app_has_not_opened_the_file(
 def test_a_database_that_was_never_migrated_says_so_through_it(app: App, path: Path) -> None:
     connection = sqlite3.connect(path)
 
-    with pytest.raises(SchemaMismatch, match="db migrate"):
+    with pytest.raises(SchemaMismatch, match="no tables of Duework yet: run `duework db migrate`"):
         define(app).using(connection=connection).enqueue("ada")
 
     connection.close()

@@ -25,6 +25,8 @@ FAR_WEST, FAR_EAST = timezone(timedelta(hours=-12)), timezone(timedelta(hours=14
         ("sqlite:///a%00b.db", "a NUL in the path"),
         ("sqlite:///a\0b.db", "a NUL in the path"),
         ("sqlite:///work.db#1", "%23"),
+        ("", "is empty"),
+        ("postgresql+psycopg://user@host/name", "without SQLAlchemy's .driver"),
         ("sqlite://user:hunter2@host/work.db", r"sqlite:///work\.db"),
         ("sqlite://host?password=hunter2", r"sqlite:///work\.db"),
         ("postgresql://user:hunter2@127.0.0.1:1/x?wrong=1", "wrong"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -337,3 +339,37 @@ def test_what_a_task_has_started_ends_with_its_worker(desk: Bench) -> None:
 
     until(lambda: not alive(child), within=5)
     until(lambda: not alive(grandchild), within=5)
+
+
+NO_GUARD = """
+import asyncio
+from duework import App
+
+app = App("sqlite:///own.db")
+
+
+@app.task(isolation="process")
+def compute(number: int) -> int:
+    return number
+
+
+async def main() -> None:
+    async with app.running():
+        job = await (await compute.aenqueue(7)).await_("60s")
+        print(job.state)
+
+
+asyncio.run(main())
+"""
+
+
+def test_a_program_without_a_guard_is_told_so(tmp_path: Path) -> None:
+    program = tmp_path / "own.py"
+    program.write_text(NO_GUARD)
+
+    ran = subprocess.run(
+        [sys.executable, program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+    assert 'below `if __name__ == "__main__":`' in ran.stderr
+    assert ran.stdout == "failed\n"

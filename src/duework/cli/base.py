@@ -9,6 +9,7 @@ import itertools
 import os
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -134,6 +135,9 @@ def load(name: str) -> App:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise UsageError(_broken(module_name, error)) from error
         message = f"there is no module {error.name!r}, neither in {here} nor among the installed"
+        if module_name.endswith(".py"):
+            dotted = module_name.removesuffix(".py").replace("/", ".")
+            message = f"write the module's name, not that of its file: {dotted}:{attribute}"
         raise UsageError(message) from error
     except Error:
         raise
@@ -149,12 +153,19 @@ def load(name: str) -> App:
 
 
 def _broken(module: str, error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [
-        f for f in frames if "importlib" not in f.filename and "/duework/cli/" not in f.filename
+    frames = [
+        each
+        for each in traceback.extract_tb(error.__traceback__)
+        if "importlib" not in each.filename and "/duework/cli/" not in each.filename
     ]
-    where = f" at {theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
+    # The line to look at is the program's own, not the one of a library that it called.
+    chosen = [each for each in frames if not _of_a_library(each.filename)] or frames
+    where = f" at {chosen[-1].filename}:{chosen[-1].lineno}" if chosen else ""
     return f"module {module!r} cannot be imported: {type(error).__name__}: {error}{where}"
+
+
+def _of_a_library(file: str) -> bool:
+    return file.startswith(("<", sysconfig.get_path("stdlib"))) or "site-packages" in file
 
 
 def target(name: str | None, url: str | None) -> App:

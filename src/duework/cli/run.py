@@ -90,7 +90,7 @@ class RunOptions:
 @click.option("--supervised", type=int, hidden=True)
 @click.pass_context
 def run(context: click.Context, /, name: str | None, **given: Any) -> None:
-    r"""Work: claim what is due, run it, settle it, until told to stop.
+    """Work: claim what is due, run it, settle it, until told to stop.
 
     MODULE:APP is the App to work for, found from the current folder [$DUEWORK_APP]. It makes and
     migrates the database if need be. SIGTERM and Ctrl-C stop it: no more jobs are claimed, what runs
@@ -99,7 +99,6 @@ def run(context: click.Context, /, name: str | None, **given: Any) -> None:
 
     With --web it serves the pages as `duework web` does, from this process alone, and stops them last.
 
-    \b
     Exit codes: 0 after SIGTERM, 130 after Ctrl-C, 69 when the database cannot be reached,
     74 when the database is gone, 78 for a mistake in the command, the App or the schema.
     """

@@ -7,14 +7,30 @@ found belongs to the caller: it is neither committed nor closed here.
 from __future__ import annotations
 
 import inspect
+import sys
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from duework.errors import UsageError
 
 T = TypeVar("T")
 
-# A Session holds a Connection, which holds a pool's proxy, which holds the driver's own.
-DEEPEST = 4
+# An AsyncSession holds a Session, which holds a Connection, which holds a pool's proxy, which holds
+# the driver's own.
+DEEPEST = 5
+_WITHIN = ("sync_session", "sync_connection", "driver_connection", "dbapi_connection", "connection")
+# Drivers that cannot be lent, and what to do about it.
+_LIKENED = {
+    "asyncpg": "write postgresql+psycopg:// in the engine's URL, for create_async_engine too",
+    "psycopg2": "write postgresql+psycopg:// in the engine's URL, which is psycopg 3",
+    "aiosqlite": "on SQLite it has to be a synchronous engine: create_engine and a Session",
+}
+
+BY_ITSELF = (
+    "this connection commits every statement by itself: open a transaction first, by"
+    " `with transaction.atomic():` in Django, `with connection.transaction():` in psycopg,"
+    " `begin` in SQLite, and in SQLAlchemy without AUTOCOMMIT"
+)
 
 
 def driver_connection(given: Any) -> Any:
@@ -30,23 +46,37 @@ def driver_connection(given: Any) -> Any:
     return found
 
 
-def unwrapped(given: Any, kind: type[T], *, wanted: str, asynchronous: tuple[type, ...] = ()) -> T:
+def unwrapped(given: Any, kind: type[T], *, wanted: str) -> T:
     """The connection of this kind that is given, or that is inside what is given."""
     found = driver_connection(given)
     if isinstance(found, kind):
         return found
-    if isinstance(found, asynchronous) or inspect.iscoroutine(found):
-        if inspect.iscoroutine(found):
-            found.close()
-        name = f"{kind.__module__}.{kind.__qualname__}"
-        raise UsageError(f"this connection is asynchronous: use a synchronous {name}")
-    name = f"{type(found).__module__}.{type(found).__qualname__}"
-    raise UsageError(f"using(connection=…) takes {wanted}, not {name}")
+    module = type(found).__module__
+    hint = _LIKENED.get(module.partition(".")[0])
+    message = f"using(connection=…) takes {wanted}, not {module}.{type(found).__qualname__}"
+    raise UsageError(f"{message}: {hint}" if hint else message)
 
 
 def _inside(wrapper: Any) -> Any:
-    for name in ("driver_connection", "dbapi_connection", "connection"):
+    if getattr(wrapper, "sync_connection", wrapper) is None:
+        raise UsageError("this AsyncConnection is not started: `async with engine.begin() as …`")
+    for name in _WITHIN:
         inner = getattr(wrapper, name, None)
         if inner is not None:
-            return inner() if inspect.ismethod(inner) else inner
+            return _connected(inner) if inspect.ismethod(inner) else inner
     return None
+
+
+def _connected(connect: Callable[[], Any]) -> Any:
+    """A Session connects at first use; one that is inside an AsyncSession has to be awaited then."""
+    try:
+        return connect()
+    except _must_be_awaited() as error:
+        message = "this AsyncSession has no connection yet: `await session.connection()` before"
+        raise UsageError(message) from error
+
+
+def _must_be_awaited() -> tuple[type[Exception], ...]:
+    """SQLAlchemy's error, of one that the program has imported."""
+    module = sys.modules.get("sqlalchemy.exc")
+    return () if module is None else (module.MissingGreenlet,)

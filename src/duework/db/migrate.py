@@ -176,6 +176,9 @@ def pending(database: Database, steps: Sequence[Migrations]) -> list[tuple[str, 
 def require(tx: Tx, steps: Sequence[Migrations]) -> None:
     """An error unless the schema is the one this code works on."""
     if lacking := _look(tx, steps).pending:
+        if len(lacking) == sum(len(each.migrations) for each in steps):
+            message = "the database has no tables of Duework yet: run `duework db migrate` first"
+            raise SchemaMismatch(message)
         names = ", ".join(f"{each.part} {migration}" for each, migration in lacking)
         raise SchemaMismatch(f"the database lacks {names}: run `duework db migrate` first")
 

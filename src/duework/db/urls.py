@@ -34,9 +34,12 @@ def open_database(url: str, durability: str = "power") -> Database:
         from duework.db.postgres.database import PostgresDatabase
 
         return PostgresDatabase(url, durability)
+    if not url:
+        raise UsageError("the database URL is empty: is the variable set that it is taken from?")
+    hint = ", without SQLAlchemy's +driver" if "+" in scheme else ""
     raise UsageError(
         f"cannot read the database URL {redacted(url)!r}:"
-        " write sqlite:///work.db or postgresql://user@host/name"
+        f" write sqlite:///work.db or postgresql://user@host/name{hint}"
     )
 
 

@@ -23,8 +23,9 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from duework.clock import monotonic, pause
-from duework.db.adopted import unwrapped
+from duework.db.adopted import BY_ITSELF, driver_connection, unwrapped
 from duework.db.database import FORKED, Retryable, Tx, Values, current_pid
+from duework.db.postgres.borrowed import borrowed
 from duework.db.postgres.connect import READER, WRITER, WRITING, arguments, opened, pooled
 from duework.db.postgres.tx import (
     BEGIN,
@@ -271,18 +272,13 @@ class PostgresDatabase:
 
     def adopt(self, connection: Any) -> Tx:
         """A `Tx` on a psycopg connection, or on the one inside SQLAlchemy's or Django's."""
-        found: Connection = unwrapped(
-            connection,
-            psycopg.Connection,
-            wanted="a psycopg connection here, or a SQLAlchemy or Django one on psycopg 3",
-            asynchronous=(psycopg.AsyncConnection,),
-        )
+        wanted = "a psycopg connection here, or a SQLAlchemy or Django one on psycopg 3"
+        given = driver_connection(connection)
+        if isinstance(given, psycopg.AsyncConnection):
+            given = borrowed(given)
+        found: Connection = unwrapped(given, psycopg.Connection, wanted=wanted)
         if found.autocommit and found.info.transaction_status not in OPEN:
-            message = (
-                "this connection commits every statement by itself:"
-                " open a transaction first, such as `with connection.transaction():`"
-            )
-            raise UsageError(message)
+            raise UsageError(BY_ITSELF)
         return PostgresTx(found, adopted=True)
 
     def connect(self) -> Connection:

@@ -19,7 +19,7 @@ from typing import Any
 import apsw
 
 from duework.clock import monotonic, pause
-from duework.db.adopted import driver_connection
+from duework.db.adopted import BY_ITSELF, driver_connection
 from duework.db.database import FORKED, Retryable, Tx, Values, current_pid
 from duework.db.queries import Statement
 from duework.db.sqlite import files, forks
@@ -299,6 +299,8 @@ class SqliteDatabase:
         if isinstance(found, apsw.Connection):
             if isinstance(found, Connection):
                 found.beside.check()
+            if not found.in_transaction:
+                raise UsageError(BY_ITSELF)
             return SqliteTx(found)
         return files.adopt_stdlib(found, self.path)
 

@@ -342,7 +342,7 @@ def adopt_stdlib(connection: Any, path: Path) -> Tx:
     """A transaction on a stdlib `sqlite3` connection: only while we have not opened the file."""
     import sqlite3
 
-    from duework.db.sqlite.stdlib import StdlibTx
+    from duework.db.sqlite.stdlib import StdlibTx, begin
 
     wanted = "an apsw or sqlite3 connection here, or a SQLAlchemy or Django one on sqlite3"
     found = unwrapped(connection, sqlite3.Connection, wanted=wanted)
@@ -353,4 +353,5 @@ def adopt_stdlib(connection: Any, path: Path) -> Tx:
             " process do nothing with the App but enqueue by task.using(connection=…)"
         )
         raise UsageError(message)
+    begin(found)
     return StdlibTx(found)

@@ -11,9 +11,18 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from duework.db.adopted import BY_ITSELF
 from duework.db.database import Changes, NewRow, Values, check_values, encode_list, row_type
 from duework.db.queries import Statement
-from duework.errors import DatabaseError, Unavailable
+from duework.errors import DatabaseError, Unavailable, UsageError
+
+# How a connection of each level begins; one without a level does not.
+_BEGINS: dict[str | None, str] = {
+    "": "begin",
+    "DEFERRED": "begin deferred",
+    "IMMEDIATE": "begin immediate",
+    "EXCLUSIVE": "begin exclusive",
+}
 
 
 class StdlibTx:
@@ -84,6 +93,18 @@ class StdlibTx:
             self.connection.execute("release duework")
             raise
         self.connection.execute("release duework")
+
+
+def begin(connection: sqlite3.Connection) -> None:
+    """As `sqlite3` itself would before the first insert; a savepoint before it would commit by itself."""
+    if connection.in_transaction:
+        return
+    statement = _BEGINS.get(connection.isolation_level)
+    # Python 3.12 has an attribute for it, beside which the level says nothing.
+    if statement is None or getattr(connection, "autocommit", None) is True:
+        raise UsageError(BY_ITSELF)
+    with _translated():
+        connection.execute(statement)
 
 
 @contextlib.contextmanager

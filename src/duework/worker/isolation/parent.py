@@ -49,6 +49,20 @@ class NeedsWorker(UsageError):
     """It needs something that only its worker has."""
 
 
+def no_database() -> NeedsWorker:
+    """What went wrong: the program starts itself again in the child, or a task asks for the database."""
+    # multiprocessing's own mark, while it imports the program's main module.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        return NeedsWorker(
+            "this program is imported for a task with a process of its own, and starts its work"
+            ' again there: put what it does below `if __name__ == "__main__":`'
+        )
+    return NeedsWorker(
+        "a task with a process of its own has no database: use run.read, run.write and"
+        " run.enqueue, which ask its worker"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """All that a child gets."""
