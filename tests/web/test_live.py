@@ -377,10 +377,8 @@ def test_the_page_of_a_job_follows_it(site: Site) -> None:
 def test_a_page_that_is_opened_is_not_overwritten_by_what_another_browser_was_shown_before(
     site: Site,
 ) -> None:
-    job, writer = (
-        task(site.app, "greet").using(delay="1h").enqueue("ada"),
-        site.app.wiring.engine.writer,
-    )
+    job = task(site.app, "greet").using(delay="1h").enqueue("ada")
+    writer = site.app.wiring.engine.writer
     session, words = session_of(site.app), "could not be written when last tried: the disk is full"
     with served(site.app) as server, server.open(f"/jobs/{job.id}", session) as before:
         assert words not in first(before)["why"]

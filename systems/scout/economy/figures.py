@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from duework import Run
-from systems.scout.desk.figures import COUNTED, MOST, bounded
+from systems.scout.desk.figures import COUNTED, bounded
 from systems.scout.economy import ledger
 from systems.scout.part import part
 
@@ -38,8 +38,7 @@ ROWS = {
 }
 SUMS = {
     # Every agent speaks of every app, so that the first rows name them all.
-    "agents": "select count(distinct agent) as n from"
-    f" (select agent from scout_ledger limit {MOST}) t",
+    "agents": "select count(distinct agent) as n from (select agent from scout_ledger limit 10000) t",
     "cost_total": "select coalesce(sum(cost), 0) as n from scout_cost_day",
     "cost_today": "select coalesce(sum(cost), 0) as n from scout_cost_day where day = :today",
     "cost_last_day": "select coalesce(sum(cost), 0) as n from scout_cost where at > :day",

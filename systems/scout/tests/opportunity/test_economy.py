@@ -12,6 +12,7 @@ from duework.testing import Harness
 from systems.scout import part
 from systems.scout.cluster import cluster
 from systems.scout.crawl.cycle import crawl
+from systems.scout.desk import figures as desk
 from systems.scout.economy import ceiling, deploy, figures, ledger, model, reading
 from systems.scout.economy.meter import metered
 from systems.scout.economy.prices import PRICES
