@@ -132,7 +132,9 @@ def empty(connection: Connection) -> None:
     ours = ["duework", *(f"shape:{each.name}" for each in SHAPES)]
     statements: list[Composable] = [
         SQL(_LET_GO),
-        SQL("delete from duework_migration where part <> all({})").format(psycopg.sql.Literal(ours))
+        SQL("delete from duework_migration where part <> all({})").format(
+            psycopg.sql.Literal(ours)
+        ),
     ]
     statements += [SQL("drop view if exists {} cascade").format(Identifier(*row)) for row in views]
     for (name,) in tables.fetchall():
