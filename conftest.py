@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,6 +24,10 @@ from duework.testing import Harness
 from tests.support.harness import HarnessOn
 from tests.support.kernel import Kernel, schema_steps
 from tests.support.postgres import Emptied, Server, server
+
+# Tests start hundreds of interpreters. None of them should compile the package anew, whatever the shell says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Seconds by folder, summed over the processes that tests are spread over.
 _took: Counter[str] = Counter()
@@ -120,9 +125,12 @@ def url(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[s
 
 
 @pytest.fixture
-def app(url: str) -> Iterator[App]:
-    """An App on a real clock."""
-    made = App(url)
+def app(
+    kind: str,  # noqa: ARG001 - it runs on both
+    request: pytest.FixtureRequest,
+) -> Iterator[App]:
+    """An App on a real clock, at `url` if the test takes that too: else where one is sooner had."""
+    made = App(request.getfixturevalue("url" if "url" in request.fixturenames else "emptied"))
     yield made
     made.close()
 

@@ -20,8 +20,9 @@ from tests.app.test_handoff import Crowd, at_rest, sleeping, until
 
 
 @pytest.fixture
-def others(url: str) -> Iterator[App]:
-    made = App(url)
+def others(app: App) -> Iterator[App]:
+    """On the same database."""
+    made = App(app.wiring.bound.url)
     yield made
     made.close()
 

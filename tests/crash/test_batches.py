@@ -17,6 +17,7 @@ from tests.crash.test_crash import (
     rows,
     settle_down,
 )
+from tests.support.checks import is_sound
 
 
 @pytest.fixture
@@ -50,16 +51,11 @@ def report(h: Harness) -> Any:
     return report
 
 
-def counters_equal_a_recount(h: Harness) -> None:
-    wrong = [each for each in h.app.admin.verify() if each.violations]
-    assert wrong == []
-
-
 def test_members_are_counted_once_and_the_follow_up_comes_once(
     h: Harness, check: Any, report: Any
 ) -> None:
     def holds(batch: Any) -> None:
-        counters_equal_a_recount(h)
+        is_sound(h)
         progress = batch.progress()
         assert (progress.done, progress.failed, progress.total) == (3, 1, 4)
         assert sorted(effects(h)) == ["3 1 0", "four"]
@@ -74,12 +70,12 @@ def test_a_batch_is_there_whole_or_not_at_all(h: Harness, check: Any, report: An
         answered.append(h.app.batch(check, [], then=report))
 
     def holds(answered: list[Any]) -> None:
-        counters_equal_a_recount(h)
+        is_sound(h)
         made = h.app.batches()
         assert {batch.id for batch in answered} <= {batch.id for batch in made}
         assert [batch.total for batch in reversed(made)] == [3, 0][: len(made)]
         settle_down(h)
-        counters_equal_a_recount(h)
+        is_sound(h)
         told = [what for what in effects(h) if what != "four"]
         assert sorted(told) == sorted(["3 0 0", "0 0 0"][: len(made)])
 
@@ -101,12 +97,12 @@ def test_cancel_and_retry_take_effect_whole_or_not_at_all(
 
     def holds(given: Any) -> None:
         failed, waiting = given
-        counters_equal_a_recount(h)
+        is_sound(h)
         assert failed.progress().failed in {0, 2}
         assert waiting.progress().cancelled in {0, 3}
         retried = failed.progress().failed == 0
         settle_down(h)
-        counters_equal_a_recount(h)
+        is_sound(h)
         assert failed.progress().failed == 2
         # Each was followed up once, and once more if its retry was to be.
         assert effects(h).count("1 2 0") == 1 + retried
@@ -126,14 +122,14 @@ def test_members_with_keys_are_there_whole_or_not_at_all_and_added_ones_as_well(
         h.app.batch(check, [6, 7], member_key="{number}", once="1d", name="second")
 
     def holds(batch: Any) -> None:
-        counters_equal_a_recount(h)
+        is_sound(h)
         total, second = batch.progress().total, h.app.batches(name="second")
         assert total in {2, 4}
         # Number 6 belongs to the first that asked for it.
         assert [each.total for each in second] in ([], [1])
         assert total == 4 or not second
         h.advance("1h")
-        counters_equal_a_recount(h)
+        is_sound(h)
         assert f"{total} 0 0" in effects(h)
 
     in_every_call(h, begin, act, holds, floor=15)
@@ -152,7 +148,7 @@ def test_a_batch_that_its_members_add_to_is_counted_and_followed_up_once(
         return h.app.batch(crawl, [1], member_key="{page}", once="1d", then=report)
 
     def holds(batch: Any) -> None:
-        counters_equal_a_recount(h)
+        is_sound(h)
         assert batch.progress().done == 3
         assert sorted(effects(h)) == ["3 0 0", "page 1", "page 2", "page 3"]
 

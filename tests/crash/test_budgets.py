@@ -17,6 +17,7 @@ from tests.crash.test_crash import (
     in_every_call,
     nothing_is_held,
 )
+from tests.support.checks import is_sound
 
 
 @pytest.fixture
@@ -30,10 +31,6 @@ def forget_budgets(h: Harness) -> None:
     with h.app.transaction() as tx:
         for table in ("budget", "spend", "budget_waiter"):
             tx.write(f"delete from duework_{table}")
-
-
-def is_sound(h: Harness) -> None:
-    assert [each for each in h.app.admin.verify() if each.violations] == []
 
 
 def test_a_lost_process_spends_what_it_had_reserved_and_never_more_than_there_is(

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from duework import App, Chain, End, Next, Page
-from duework.health.verify import verify
 from duework.testing import Harness
 from tests.crash.test_crash import (
     EFFECT,
@@ -18,7 +17,7 @@ from tests.crash.test_crash import (
     in_every_call,
     settle_down,
 )
-from tests.support.checks import EVERY
+from tests.support.checks import is_sound
 
 PAGES = 3
 
@@ -66,11 +65,7 @@ class Sync:
         assert [(page.number, page.phase) for page in chain.pages()] == [
             (n, "done") for n in range(1, PAGES + 1)
         ]
-        self.is_sound()
-
-    def is_sound(self) -> None:
-        with self.h.app.wiring.engine.database.reading() as tx:
-            assert [each for each in verify(tx, EVERY) if each.violations] == []
+        is_sound(self.h)
 
 
 def test_a_chain_has_no_gap_and_no_page_twice_also_if_one_fails_at_first(h: Harness) -> None:
@@ -105,7 +100,7 @@ def test_a_cancel_while_a_page_runs_holds_and_a_resume_goes_on_after_it(
         done = stopped.completed
         assert done in {1, 2}
         assert effects(h) == [f"page {n}" for n in range(1, done + 1)]
-        sync.is_sound()
+        is_sound(sync.h)
         sync.before = None
         chain.resume()
         settle_down(h)
@@ -135,7 +130,7 @@ def test_starting_cancelling_and_resuming_happen_whole_or_not_at_all(h: Harness)
         answered.append("started")
 
     def check(answered: list[str]) -> None:
-        sync.is_sound()
+        is_sound(sync.h)
         new, old = [*h.app.chains(), None][:2]
         if old is None:
             new, old = None, new
@@ -167,7 +162,7 @@ def test_a_retry_by_hand_happens_whole_or_not_at_all(h: Harness) -> None:
         return chain
 
     def check(chain: Chain) -> None:
-        sync.is_sound()
+        is_sound(sync.h)
         if chain.refresh().state == "failed":
             chain.retry()
         settle_down(h)

@@ -10,6 +10,7 @@ import pytest
 from duework import Adaptive, Quota, Rate, Run, Throttled, Tick
 from duework.testing import Harness
 from tests.crash.test_crash import EFFECT, MOST, WRITE, forget, nothing_is_held
+from tests.support.checks import is_sound
 
 
 @pytest.fixture
@@ -95,4 +96,4 @@ def check(h: Harness, starts: list[int]) -> None:
         if not ticks or each >= ticks[-1] + 10_000:
             ticks.append(each)
     assert max(sum(tick <= s < tick + 10_000 for s in starts) for tick in ticks) <= 3
-    assert [each for each in h.app.admin.verify() if each.violations] == []
+    is_sound(h)

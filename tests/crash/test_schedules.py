@@ -9,6 +9,7 @@ import pytest
 from duework import Run
 from duework.testing import Harness
 from tests.crash.test_crash import WRITE, at_every_point, effects, h, in_every_call, nothing_is_held
+from tests.support.checks import is_sound
 
 __all__ = ["h"]
 
@@ -37,7 +38,7 @@ def begin(h: Harness, tick: Any, **options: Any) -> int:
 
 def sound(h: Harness) -> None:
     nothing_is_held(h)
-    assert [each for each in h.app.admin.verify() if each.violations] == []
+    is_sound(h)
 
 
 @pytest.mark.parametrize("overlap", ["skip", "queue"])

@@ -16,6 +16,7 @@ from tests.crash.test_crash import (
     in_every_call,
     settle_down,
 )
+from tests.support.checks import is_sound
 
 
 @pytest.fixture
@@ -29,10 +30,6 @@ def forget_steps(h: Harness) -> None:
     with h.app.transaction() as tx:
         for table in ("workflow", "step", "signal", "topic"):
             tx.write(f"delete from duework_{table}")
-
-
-def is_sound(h: Harness) -> None:
-    assert [each for each in h.app.admin.verify() if each.violations] == []
 
 
 def test_every_steps_effect_is_there_once_wherever_the_process_is_lost(h: Harness) -> None:

@@ -12,8 +12,8 @@ from tests.support.processes import Bench, Worker, bench
 
 
 @pytest.fixture
-def desk(url: str, tmp_path: Path) -> Iterator[Bench]:
-    with bench(url, tmp_path) as made:
+def desk(emptied: str, tmp_path: Path) -> Iterator[Bench]:
+    with bench(emptied, tmp_path) as made:
         yield made
 
 

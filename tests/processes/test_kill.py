@@ -49,13 +49,13 @@ def test_a_job_that_is_made_for_a_worker_that_was_just_killed_runs_at_once(desk:
     for _ in range(KILLS):
         first = desk.start(**LONG)
         # It is known now, and offers to take more.
-        known = desk.tasks.nap.enqueue(1)
+        known = desk.tasks.nap.enqueue(0.05)
         desk.settled([known])
         second = desk.start(**LONG)
-        desk.settled([desk.tasks.nap.enqueue(1)])
+        desk.settled([desk.tasks.nap.enqueue(0.05)])
 
         first.kill()
-        job = desk.tasks.nap.enqueue(1)
+        job = desk.tasks.nap.enqueue(0.05)
 
         assert desk.settled([job])[0].state == "done"
         assert len(desk.effects(job)) == 1

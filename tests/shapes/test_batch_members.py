@@ -10,6 +10,7 @@ import pytest
 
 from duework import App, Conflict, InvalidArguments, NotFound, Part, Progress, Run, UsageError
 from duework.testing import Harness
+from tests.support.checks import is_sound
 
 DAY = date(2026, 3, 29)
 
@@ -39,10 +40,6 @@ def report(harness: Harness, seen: list[Any]) -> Any:
     return report
 
 
-def healthy(h: Harness) -> None:
-    assert [each for each in h.app.admin.verify() if each.violations] == []
-
-
 def test_members_have_keys_made_from_their_arguments(harness: Harness, check: Any) -> None:
     batch = harness.app.batch(check, [1, (2, date(2026, 3, 30))], member_key="{user}:{day}")
 
@@ -63,7 +60,7 @@ def test_an_item_of_which_there_is_an_open_job_is_no_member(
     assert sorted(map(str, seen)) == ["1", "2", "3", "report of 1", "report of 1"]
     # Without once= a key is free when its job has ended.
     assert harness.app.batch(check, [1, 2, 3], member_key="{user}").total == 3
-    healthy(harness)
+    is_sound(harness)
 
 
 def test_a_key_is_remembered_for_as_long_as_once_says(
@@ -72,7 +69,7 @@ def test_a_key_is_remembered_for_as_long_as_once_says(
     def nightly(users: list[int]) -> int:
         made = harness.app.batch(check, users, member_key="{user}", once="2d", then=report)
         harness.drain()
-        healthy(harness)
+        is_sound(harness)
         return made.total
 
     totals = [nightly([1, 2]), nightly([1, 2, 3]), nightly([3])]
@@ -101,7 +98,7 @@ def test_a_transaction_and_a_run_take_the_same_options(
 
     assert harness.app.get_batch(made.id).total == 2
     assert sorted(seen) == [1, 2, 3]
-    healthy(harness)
+    is_sound(harness)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +134,7 @@ def test_a_failed_member_whose_key_another_job_has_taken_over_is_not_retried(
 
     progress = batch.progress()
     assert (progress.waiting, progress.failed) == (1, 1)
-    healthy(harness)
+    is_sound(harness)
 
 
 # --- adding
@@ -159,7 +156,7 @@ def test_members_are_added_by_the_options_of_their_batch_and_counted(
     assert newest.expires == harness.now + 60_000 + 3_600_000
     harness.advance("2m")
     assert seen == [1, 2, 3, 4, "report of 4"]
-    healthy(harness)
+    is_sound(harness)
 
 
 def test_a_member_may_add_to_its_own_batch_and_the_follow_up_waits_for_that(
@@ -179,7 +176,7 @@ def test_a_member_may_add_to_its_own_batch_and_the_follow_up_waits_for_that(
     assert seen[-1] == "report of 7"
     assert sorted(seen[:-1]) == [1, 2, 3, 4, 5, 6, 7]
     assert batch.progress().done == 7
-    healthy(harness)
+    is_sound(harness)
 
 
 def test_a_batch_that_is_over_takes_no_more_members(
@@ -196,7 +193,7 @@ def test_a_batch_that_is_over_takes_no_more_members(
 
     assert seen == [1, "report of 1"]
     assert len(harness.app.jobs(task="check")) == 1
-    healthy(harness)
+    is_sound(harness)
 
 
 def test_a_batch_that_ends_between_the_look_and_the_write_takes_no_more_members(
@@ -217,7 +214,7 @@ def test_a_batch_that_ends_between_the_look_and_the_write_takes_no_more_members(
 
     assert seen == [1]
     assert batch.progress().total == 1
-    healthy(harness)
+    is_sound(harness)
 
 
 def test_a_batch_that_is_open_again_takes_members_and_is_not_followed_up_twice(
@@ -232,7 +229,7 @@ def test_a_batch_that_is_open_again_takes_members_and_is_not_followed_up_twice(
 
     assert seen == [-1, "report of 1", -1, 5]
     assert batch.progress().total == 2
-    healthy(harness)
+    is_sound(harness)
 
 
 def test_what_does_not_fit_or_is_not_there_is_refused_and_nothing_is_added(
@@ -262,7 +259,7 @@ def test_a_batch_of_code_that_stored_no_terms_takes_plain_members(
     harness.drain()
 
     assert sorted(seen) == [1, 2]
-    healthy(harness)
+    is_sound(harness)
 
 
 def test_members_of_a_part_are_added_by_their_full_name() -> None:

@@ -10,6 +10,7 @@ import pytest
 from duework import Batch, Fail, InvalidArguments, NotFound, Progress, Run, UsageError, WaitTimeout
 from duework.kernel.pruning import prune_round
 from duework.testing import Harness
+from tests.support.checks import is_sound
 
 
 @pytest.fixture
@@ -37,10 +38,6 @@ def h(harness: Harness, seen: list[Any]) -> Harness:
 
 def make(h: Harness, items: Any, **options: Any) -> Batch:
     return h.app.batch(h.check, items, **options)  # type: ignore[attr-defined]
-
-
-def healthy(h: Harness) -> None:
-    assert [each for each in h.app.admin.verify() if each.violations] == []
 
 
 def test_a_tuple_is_a_list_of_arguments_and_anything_else_is_one(
@@ -94,7 +91,7 @@ def test_percent_counts_all_that_ended_and_rounds_halves_up(h: Harness) -> None:
     assert batch.progress() == Progress(0, 0, 6, 1, 1, 8, 100)
     assert batch.progress().settled
     assert make(h, []).progress() == Progress(0, 0, 0, 0, 0, 0, 0)
-    healthy(h)
+    is_sound(h)
 
 
 def test_the_follow_up_runs_once_after_the_last_member(h: Harness, seen: list[Any]) -> None:
@@ -193,7 +190,7 @@ def test_cancel_ends_what_waits_and_still_follows_up(h: Harness, seen: list[Any]
     assert seen == ["report night"]
     assert batch.progress() == Progress(0, 0, 0, 0, 5, 5, 100)
     assert {job.error for job in batch.jobs()} == {"enough"}
-    healthy(h)
+    is_sound(h)
 
 
 def test_cancelled_members_are_told_to_those_who_react(h: Harness, seen: list[Any]) -> None:
@@ -241,7 +238,7 @@ def test_retry_opens_what_failed_and_follows_up_only_if_asked(h: Harness) -> Non
     assert second is not None
     assert second.id != first.id
     assert batch.retry(then=True) == 0
-    healthy(h)
+    is_sound(h)
 
 
 def test_batches_and_their_jobs_are_listed_newest_first(h: Harness) -> None:
@@ -361,7 +358,7 @@ def test_a_batch_is_kept_for_its_time_and_as_long_as_its_members(h: Harness) -> 
     assert failed.progress().failed == 1
     assert open_.progress().waiting == 1
     assert (for_ever.progress().done, for_ever.jobs()) == (1, [])
-    healthy(h)
+    is_sound(h)
 
 
 def test_a_large_batch_is_one_transaction(h: Harness) -> None:
@@ -370,4 +367,4 @@ def test_a_large_batch_is_one_transaction(h: Harness) -> None:
     assert batch.cancel() == 2500
 
     assert batch.progress() == Progress(0, 0, 0, 0, 2500, 2500, 100)
-    healthy(h)
+    is_sound(h)

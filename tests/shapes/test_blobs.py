@@ -20,6 +20,7 @@ from duework import App, Conflict, Gone, NotFound, UsageError
 from duework.shapes.blobs import verbs
 from duework.shapes.blobs.handle import doom
 from duework.testing import Harness
+from tests.support.checks import is_sound
 
 DAY = 86_400_000
 
@@ -27,10 +28,6 @@ DAY = 86_400_000
 def files(h: Harness) -> list[Path]:
     folder = Path(str(h.app.wiring.bound.blobs))
     return [path for path in folder.rglob("*") if path.is_file()]
-
-
-def sound(h: Harness) -> None:
-    assert [each for each in h.app.admin.verify() if each.violations] == []
 
 
 def keep_house(h: Harness) -> None:
@@ -54,7 +51,7 @@ def test_a_blob_is_put_found_listed_and_deleted(harness: Harness) -> None:
     assert blobs.get("app/42/page.html") is None
     with pytest.raises(NotFound):
         blobs.info("app/42/page.html")
-    sound(harness)
+    is_sound(harness)
 
 
 def test_keys_are_listed_in_one_order_on_every_database(harness: Harness) -> None:
@@ -82,7 +79,7 @@ def test_what_is_replaced_is_deleted_later_and_who_reads_it_goes_on(harness: Har
     assert harness.app.blobs.get("page") == b"new"
     with reader:
         assert reader.read() == b"old"
-    sound(harness)
+    is_sound(harness)
 
 
 def test_a_blob_is_over_at_the_millisecond_and_its_content_soon_after(harness: Harness) -> None:
@@ -127,7 +124,7 @@ def test_if_absent_the_first_one_stays_until_it_is_over(harness: Harness) -> Non
     assert blobs.get("page") == b"third"
     harness.advance("2h")
     assert len(files(harness)) == 1
-    sound(harness)
+    is_sound(harness)
 
 
 def test_of_many_who_put_if_absent_at_once_one_is_first(harness: Harness) -> None:
@@ -153,7 +150,7 @@ def test_of_many_who_put_if_absent_at_once_one_is_first(harness: Harness) -> Non
     assert {each.digest for each in made} == {first.digest}
     harness.advance("2h")
     assert len(files(harness)) == 1
-    sound(harness)
+    is_sound(harness)
 
 
 def test_files_and_pieces_go_in_and_out_as_streams(harness: Harness) -> None:
@@ -180,7 +177,7 @@ def test_a_stream_that_breaks_leaves_what_was_there(harness: Harness) -> None:
     assert harness.app.blobs.get("page") == b"old"
     harness.advance("2h")
     assert len(files(harness)) == 1
-    sound(harness)
+    is_sound(harness)
 
 
 def test_what_takes_too_long_to_be_written_is_refused_and_nothing_is_changed(
@@ -198,7 +195,7 @@ def test_what_takes_too_long_to_be_written_is_refused_and_nothing_is_changed(
         harness.app.blobs.put("page", pieces())
 
     assert harness.app.blobs.get("page") == b"old"
-    sound(harness)
+    is_sound(harness)
 
 
 def test_what_is_about_to_be_deleted_can_not_be_kept_any_more(harness: Harness) -> None:

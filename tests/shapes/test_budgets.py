@@ -13,12 +13,9 @@ from duework import App, BudgetSpent, NotFound, Run, UsageError
 from duework.shapes.budgets.periods import millionths, period, shown
 from duework.shapes.budgets.verbs import WOKEN
 from duework.testing import Harness
+from tests.support.checks import is_sound
 from tests.support.harness import HarnessOn
 from tests.support.working import eventually
-
-
-def sound(h: Harness) -> None:
-    assert [each for each in h.app.admin.verify() if each.violations] == []
 
 
 def ms(text: str) -> int:
@@ -45,7 +42,7 @@ def test_what_was_reserved_is_settled_or_released_and_the_ledger_says_so(harness
         ("released", 0, ""),
         ("settled", Decimal("0.25"), "summary"),
     ]
-    sound(harness)
+    is_sound(harness)
 
 
 def test_a_block_that_raises_has_spent_what_it_reserved(harness: Harness) -> None:
@@ -56,7 +53,7 @@ def test_a_block_that_raises_has_spent_what_it_reserved(harness: Harness) -> Non
     with pytest.raises(BudgetSpent, match=r"has 0.50 left this day, and 0.60 is wanted"):
         llm.reserve(0.6).__enter__()
     assert llm.status().spent == Decimal("0.5")
-    sound(harness)
+    is_sound(harness)
 
 
 def test_async_code_reserves_with_async_with(harness: Harness) -> None:
@@ -124,7 +121,7 @@ def test_a_task_that_finds_nothing_left_waits_for_the_turn_and_counts_no_failure
     turns = [period(at, "day", "UTC")[0] for at in times]
     assert len(set(turns)) == 3
     assert times[1] == period(begun, "day", "UTC")[1]
-    sound(h)
+    is_sound(h)
 
 
 def test_raising_it_lets_those_go_on_who_wait(harness: Harness) -> None:
@@ -144,7 +141,7 @@ def test_raising_it_lets_those_go_on_who_wait(harness: Harness) -> None:
 
     assert [h.app.job(job.id).phase for job in jobs] == ["done", "done", "done"]
     assert llm.status().limit == 2
-    sound(h)
+    is_sound(h)
 
 
 def test_what_the_code_says_anew_replaces_what_was_raised(harness: Harness, emptied: str) -> None:
@@ -169,12 +166,12 @@ def test_a_reservation_whose_process_died_is_settled_as_it_is(harness: Harness) 
     found = llm.status()
     assert (found.reserved, found.spent) == (0, Decimal("0.5"))
     assert found.ledger()[0].state == "assumed"
-    sound(h)
+    is_sound(h)
     # It was only slow.
     spend.settle(0.1)
     spend.__exit__(None, None, None)
     assert llm.status().spent == Decimal("0.1")
-    sound(h)
+    is_sound(h)
 
 
 def test_what_is_settled_after_the_turn_counts_in_its_own_period(harness: Harness) -> None:
@@ -186,7 +183,7 @@ def test_what_is_settled_after_the_turn_counts_in_its_own_period(harness: Harnes
             pass
         spend.settle(0.9)
     assert llm.status().spent == Decimal("0.3")
-    sound(h)
+    is_sound(h)
     h.advance("1m")
     assert llm.status().spent == 0
     assert h.app.get_budget("llm").left == 1
@@ -203,7 +200,7 @@ def test_a_clock_that_is_behind_begins_no_period_again(harness: Harness, emptied
     with pytest.raises(BudgetSpent):
         behind.budget("llm", limit=1, per="minute").reserve(1).__enter__()
     behind.close()
-    sound(h)
+    is_sound(h)
 
 
 def test_verify_finds_a_budget_that_is_not_its_ledger(harness: Harness) -> None:
@@ -376,7 +373,7 @@ def test_a_budget_that_rests_for_years_is_still_its_ledger(harness: Harness) -> 
     harness.clock.move_to(harness.now + 500 * 86_400_000)
     llm.prune()
 
-    assert [each for each in harness.app.admin.verify() if each.violations] == []
+    is_sound(harness)
 
 
 @pytest.mark.parametrize("amount", [10**13, "1e40", 2.0**70], ids=["large", "text", "float"])

@@ -9,12 +9,9 @@ import pytest
 from duework import App, DatabaseError, UsageError
 from duework.kernel.minutes.series import MOST_SERIES
 from duework.testing import Harness, doomed
+from tests.support.checks import is_sound
 
 HOUR = 3_600_000
-
-
-def sound(h: Harness) -> None:
-    assert [each for each in h.app.admin.verify() if each.violations] == []
 
 
 def test_what_tasks_count_is_summed_by_minute_hour_and_day(harness: Harness) -> None:
@@ -46,7 +43,7 @@ def test_what_tasks_count_is_summed_by_minute_hour_and_day(harness: Harness) -> 
     assert (day.total, day.most, day.labels) == (36, 10, {"phase": "scan"})
     assert (total.start, total.kind, total.count, total.total) == (0, "counter", 6, 36)
     assert len(harness.app.metrics.read("apps_found", since=start + HOUR)) == 1
-    sound(harness)
+    is_sound(harness)
 
 
 def test_a_commit_without_metrics_has_no_statement_more_and_one_with_them_has_one(

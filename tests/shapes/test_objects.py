@@ -42,6 +42,7 @@ from duework.shapes.objects import store as object_store
 from duework.shapes.objects.cell import PendingCall
 from duework.shapes.objects.handle import Objects
 from duework.testing import Harness, WorkerCrashed, doomed
+from tests.support.checks import broken_checks, is_sound
 from tests.support.clocks import clock_of
 from tests.support.docs import environment
 from tests.support.processes import until
@@ -627,7 +628,7 @@ def test_an_alarm_rings_once_at_its_time(harness: Harness) -> None:
     assert clock.rung().result() == 1
     assert clock.info().alarm is None
     assert harness.app.read("select id from duework_job") == []
-    assert all(finding.violations == 0 for finding in harness.app.admin.verify())
+    is_sound(harness)
 
 
 def test_an_object_has_one_alarm(harness: Harness) -> None:
@@ -1395,6 +1396,10 @@ def test_verify_finds_what_is_wrong_with_objects(
 
     broken = [finding.name for finding in harness.app.admin.verify() if finding.violations]
     assert invariant in broken
+    with harness.app.wiring.engine.database.reading() as tx:
+        assert sorted(broken_checks(tx)) == sorted(broken), (
+            "all at once say the same as each by itself"
+        )
 
 
 def test_a_damaged_object_says_so_and_others_go_on(harness: Harness) -> None:

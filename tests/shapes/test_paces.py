@@ -23,6 +23,7 @@ from duework import (
 )
 from duework.kernel.engine import EPOCH_BITS
 from duework.testing import Harness
+from tests.support.checks import is_sound
 
 MINUTE = 60_000
 
@@ -56,10 +57,6 @@ def paced(h: Harness, log: Log, pace: Any, **options: Any) -> Any:
     return call
 
 
-def sound(h: Harness) -> None:
-    assert [each for each in h.app.admin.verify() if each.violations] == []
-
-
 def test_a_rate_starts_its_jobs_evenly_and_in_order(harness: Harness, log: Log) -> None:
     call = paced(harness, log, Rate("20/1m"))
     call.enqueue_many([(number,) for number in range(5)])
@@ -67,7 +64,7 @@ def test_a_rate_starts_its_jobs_evenly_and_in_order(harness: Harness, log: Log) 
     harness.advance("1m")
 
     assert log.lines == [(0, 0), (3000, 1), (6000, 2), (9000, 3), (12_000, 4)]
-    sound(harness)
+    is_sound(harness)
 
 
 def test_jobs_that_come_late_find_no_more_than_a_burst(harness: Harness, log: Log) -> None:
@@ -95,7 +92,7 @@ def test_a_value_that_is_busy_holds_up_no_other(harness: Harness, log: Log) -> N
     assert len(first) == 151
     busy = [(time, what[1]) for time, what in log.lines if what[0] == "busy"]
     assert busy == [(400 * number, str(number)) for number in range(250)]
-    sound(harness)
+    is_sound(harness)
 
 
 def test_a_job_that_failed_takes_its_turn_again(harness: Harness, log: Log) -> None:
@@ -128,7 +125,7 @@ def test_values_that_nobody_worked_on_for_a_while_do_not_start_all_at_once(
 
     assert len(log.lines) == 20
     assert max(Counter(time // 1000 for time in log.times).values()) <= 2
-    sound(harness)
+    is_sound(harness)
 
 
 def test_what_a_value_was_promised_is_kept_when_the_machine_boots_anew(
@@ -145,7 +142,7 @@ def test_what_a_value_was_promised_is_kept_when_the_machine_boots_anew(
     harness.advance("1m")
 
     assert log.lines == [(4000 * number, number) for number in range(4)]
-    sound(harness)
+    is_sound(harness)
 
 
 def test_a_slot_that_was_used_is_not_promised_again_when_the_machine_boots_anew(
@@ -164,7 +161,7 @@ def test_a_slot_that_was_used_is_not_promised_again_when_the_machine_boots_anew(
     harness.advance("1m")
 
     assert log.lines == [(0, (0, 1)), (4000, (1, 1)), (8000, (1, 2))]
-    sound(harness)
+    is_sound(harness)
 
 
 def test_the_rows_of_quiet_values_are_pruned(harness: Harness, log: Log) -> None:
@@ -239,7 +236,7 @@ def test_what_would_start_after_its_window_is_handed_back_once(harness: Harness,
     # The second is too late for the first tick and the fourth for the next; both are claimed
     # again for the one after that, and the fourth starts then, too late as it is.
     assert log.lines == [(0, (1, 1)), (11_000, (3, 1)), (22_000, (2, 2)), (33_000, (4, 2))]
-    sound(harness)
+    is_sound(harness)
 
 
 def test_all_paces_of_a_list_must_admit(harness: Harness, log: Log) -> None:
@@ -251,7 +248,7 @@ def test_all_paces_of_a_list_must_admit(harness: Harness, log: Log) -> None:
     assert log.times[:5] == [0, 0, 0, 10_000, 10_000]
     assert all(time >= 700_000 for time in log.times[5:])
     assert len(log.times) == 10
-    sound(harness)
+    is_sound(harness)
 
 
 def test_a_quota_is_shared_by_all_that_name_it(harness: Harness, log: Log) -> None:
@@ -333,7 +330,7 @@ def test_being_throttled_blocks_the_pace(harness: Harness, log: Log, pace: Any) 
     assert sorted(number for _, number in log.lines[1:]) == [0, 1, 2, 3]
     assert log.times[1] == 2 * MINUTE
     assert harness.app.jobs(task="call")[-1].failures == 0
-    sound(harness)
+    is_sound(harness)
 
 
 def test_being_throttled_blocks_one_value_alone(harness: Harness, log: Log) -> None:
@@ -392,12 +389,12 @@ def test_a_paced_queue_can_be_paused_and_resumed(harness: Harness, log: Log) -> 
 
     harness.app.pause()
     harness.advance("1m")
-    sound(harness)
+    is_sound(harness)
     harness.app.resume()
     harness.advance("1m")
 
     assert log.times == [0, 0, 60_000, 60_000, 70_000, 70_000]
-    sound(harness)
+    is_sound(harness)
 
 
 # --- adaptive
@@ -424,7 +421,7 @@ def test_an_adaptive_pace_grows_while_all_goes_well(harness: Harness, log: Log) 
     assert gaps[:5] == [24_000, 19_200, 15_360, 12_288, 10_000]
     assert max(sizes) == 50
     assert min(gaps) == 10_000
-    sound(harness)
+    is_sound(harness)
 
 
 def test_an_adaptive_pace_cools_down_and_wakes_exactly_then(harness: Harness, log: Log) -> None:
@@ -458,7 +455,7 @@ def test_an_adaptive_pace_can_be_stopped_started_and_reset(harness: Harness, log
     harness.advance("10m")
     assert len(log.lines) == 10
     assert harness.app.get_pace("enrich").details["running"] is False
-    sound(harness)
+    is_sound(harness)
     harness.app.get_pace("enrich").start()
     harness.drain()
     assert len(log.lines) == 23
@@ -477,7 +474,7 @@ def test_a_worker_that_crashed_leaves_a_pace_that_goes_on(harness: Harness, log:
     harness.advance("3m")
 
     assert len(set(log.times)) > 5
-    sound(harness)
+    is_sound(harness)
 
 
 # --- operators

@@ -10,6 +10,7 @@ import pytest
 
 from duework import Adaptive, App, Quota, Rate, Throttled, Tick
 from duework.testing import Harness
+from tests.support.checks import is_sound
 from tests.support.clocks import SetClock
 from tests.support.harness import HarnessOn
 
@@ -38,7 +39,7 @@ class Shop:
         return sorted(number for _, number in self.started)
 
     def sound(self) -> None:
-        assert [each for each in self.h.app.admin.verify() if each.violations] == []
+        is_sound(self.h)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from duework.shapes.schedules import calendar
 from duework.shapes.schedules.handle import Declared
 from duework.shapes.schedules.verbs import ScheduleVerbs
 from duework.testing import Harness, doomed
+from tests.support.checks import is_sound
 from tests.support.harness import HarnessOn
 
 # A database that will not take one schedule's job.
@@ -73,10 +74,6 @@ def start_ids_at(harness: Harness, number: int) -> None:
     harness.app.wiring.engine.ids._last = number  # type: ignore[attr-defined]  # noqa: SLF001
 
 
-def sound(harness: Harness) -> None:
-    assert [each for each in harness.app.admin.verify() if each.violations] == []
-
-
 # --- slots
 
 
@@ -91,7 +88,7 @@ def test_a_schedule_fires_each_slot_once_at_its_time(harness: Harness, ran: Any)
     assert (seen.fires, seen.last_outcome, seen.state) == (12, "fired", "active")
     assert seen.due == start + 65 * MINUTE
     assert len(fire_jobs(harness)) == 1
-    sound(harness)
+    is_sound(harness)
 
 
 def test_the_key_of_a_run_is_its_schedule_and_its_slot(harness: Harness, ran: Any) -> None:
@@ -137,7 +134,7 @@ def test_a_one_shot_fires_once_and_has_ended(harness: Harness, ran: Any) -> None
     seen = harness.app.get_schedule("t")
     assert (seen.state, seen.due, seen.job, seen.next(3)) == ("ended", None, None, [])
     assert fire_jobs(harness) == []
-    sound(harness)
+    is_sound(harness)
 
 
 def test_a_one_shot_without_an_offset_is_a_time_on_the_wall(harness: Harness, ran: Any) -> None:
@@ -171,7 +168,7 @@ def test_a_rule_with_a_count_ends(harness: Harness, ran: Any) -> None:
 
     assert slots(ran, start) == [0, DAY, 2 * DAY]
     assert harness.app.get_schedule("t").state == "ended"
-    sound(harness)
+    is_sound(harness)
 
 
 @pytest.mark.parametrize("start", [None, 0, 700, MINUTE])
@@ -290,7 +287,7 @@ def test_a_schedule_ends_at_its_time_or_after_its_count(
     assert fired == {"time": hours, "moment": hours[:2], "count": hours[:2], "both": hours}
     assert {each.state for each in harness.app.schedules()} == {"ended"}
     assert fire_jobs(harness) == []
-    sound(harness)
+    is_sound(harness)
 
 
 def test_only_what_was_fired_by_the_plan_counts(harness: Harness, ran: Any) -> None:
@@ -323,7 +320,7 @@ def test_of_missed_slots_no_more_are_made_up_for_than_are_left(harness: Harness,
 
     assert [slot - start for name, slot in ran if name == "t"] == [HOUR, 2 * HOUR, 3 * HOUR]
     assert [slot - start for name, slot in ran if name == "end"] == [HOUR, 2 * HOUR]
-    sound(harness)
+    is_sound(harness)
 
 
 def test_an_end_is_edited_and_taken_away(harness: Harness, ran: Any) -> None:
@@ -425,7 +422,7 @@ def test_two_apps_fire_a_slot_once(harness: Harness, ran: Any, emptied: str) -> 
             harness.drain()
 
     assert len(ran) == len(set(ran)) == 100
-    sound(harness)
+    is_sound(harness)
 
 
 def test_two_processes_that_fire_at_once_fire_a_slot_once(
@@ -449,7 +446,7 @@ def test_two_processes_that_fire_at_once_fire_a_slot_once(
 
     assert len(ran) == len(set(ran)) == count * turns
     assert {slot - start for _, slot in ran} == {MINUTE, 2 * MINUTE}
-    sound(harness)
+    is_sound(harness)
 
 
 def test_a_fire_that_the_database_refuses_holds_up_no_other(
@@ -468,7 +465,7 @@ def test_a_fire_that_the_database_refuses_holds_up_no_other(
         tx.write(REFUSING["gone"][kind == "postgres"])
     harness.advance("2m")
     assert sorted(name for name, _ in ran)[3] == "t3"
-    sound(harness)
+    is_sound(harness)
 
 
 def test_attempts_go_with_the_job_that_fires(harness: Harness, ran: Any, kind: str) -> None:
@@ -522,7 +519,7 @@ def test_attempts_go_with_a_job_that_fires_for_another_task(
 
     harness.app.wiring.engine.writer.call(verb, [None])
 
-    sound(harness)
+    is_sound(harness)
 
 
 def test_two_that_fire_at_the_same_moment_share_the_work(harness: Harness, ran: Any) -> None:
@@ -653,7 +650,7 @@ def test_a_run_that_meets_the_next_slot(
 
     found = [(slot - start) // HOUR for slot in seen]
     assert found == expected
-    sound(harness)
+    is_sound(harness)
 
 
 def test_a_replaced_run_is_cancelled_and_says_so(harness: Harness) -> None:
@@ -737,7 +734,7 @@ def test_an_idle_check_ends_a_tick_before_a_job_is_made(
     assert len(ran) == 1
     seen = harness.app.get_schedule("crawl")
     assert (seen.idles, seen.fires, seen.last_outcome) == (2, 1, "fired")
-    sound(harness)
+    is_sound(harness)
 
 
 def test_a_check_that_fails_lets_the_tick_run_and_is_shown(harness: Harness) -> None:
@@ -792,7 +789,7 @@ def test_a_paused_schedule_fires_nothing_and_makes_up_for_nothing(
     assert (resumed.state, resumed.due) == ("active", start + 5 * HOUR)
     assert slots(ran, start) == [HOUR, 5 * HOUR]
     assert seen.pause().pause().resume().resume().state == "active"
-    sound(harness)
+    is_sound(harness)
 
 
 def test_an_edit_changes_the_plan_from_now_on(harness: Harness, ran: Any) -> None:
@@ -807,7 +804,7 @@ def test_an_edit_changes_the_plan_from_now_on(harness: Harness, ran: Any) -> Non
     assert (changed.edited, changed.why, changed.missed) == (True, "sooner", "skip")
     zoned = seen.edit(cron="0 9 * * *").edit(tz="Asia/Tokyo")
     assert zoned.due_at == datetime(2026, 1, 2, tzinfo=UTC)
-    sound(harness)
+    is_sound(harness)
 
 
 def test_an_edit_that_is_mistaken_changes_nothing(harness: Harness, ran: Any) -> None:
@@ -887,7 +884,7 @@ def test_cancelling_the_job_that_fires_pauses_the_schedule(harness: Harness, ran
     paused = seen.refresh()
     assert (paused.state, paused.job) == ("paused", None)
     assert "enough" in str(paused.error)
-    sound(harness)
+    is_sound(harness)
     seen.resume()
     harness.advance("1h")
     assert len(ran) == 1
@@ -947,7 +944,7 @@ def test_what_an_operator_does_while_it_is_fired_is_kept(
     }
     assert done == [verb]
     assert ran == expected[verb]
-    sound(harness)
+    is_sound(harness)
 
 
 # --- declared by code
@@ -1002,7 +999,7 @@ def test_a_new_release_changes_what_nobody_edited(harness: Harness) -> None:
     (seen,) = node.app.schedules()
     assert (seen.rule, seen.queue, seen.priority) == ("0 21 * * *", "reports", 3)
     assert seen.due_at == datetime(2026, 1, 1, 21, tzinfo=UTC)
-    sound(harness)
+    is_sound(harness)
 
 
 def test_two_releases_that_start_in_turn_do_not_put_off_what_is_due(harness: Harness) -> None:
@@ -1019,7 +1016,7 @@ def test_two_releases_that_start_in_turn_do_not_put_off_what_is_due(harness: Har
     assert {6, 12} <= set(fired)
     assert set(fired) <= {2, 3, 4, 6, 8, 9, 10, 12}
     assert len(fired) == len(set(fired))
-    sound(harness)
+    is_sound(harness)
 
 
 def test_two_releases_with_recurrence_rules_fire_nothing_by_starting(harness: Harness) -> None:
@@ -1115,7 +1112,7 @@ def test_the_same_call_again_changes_nothing_and_another_replaces_it(
     assert put(harness, every="3h").paused
     first.delete()
     assert put(harness, every="3h").state == "active"
-    sound(harness)
+    is_sound(harness)
 
 
 def test_parts_declare_schedules_too(harness: Harness) -> None:
@@ -1207,7 +1204,7 @@ def test_a_schedule_and_the_callers_rows_are_one_commit(harness: Harness, ran: A
     assert [each.key for each in app.schedules()] == ["yes"]
     harness.advance("1h")
     assert [name for name, _ in ran] == ["yes"]
-    sound(harness)
+    is_sound(harness)
 
 
 def test_a_run_schedules_with_its_settle_or_not_at_all(harness: Harness, ran: Any) -> None:
@@ -1274,7 +1271,7 @@ def test_many_that_are_due_at_once_are_fired_in_groups(harness: Harness, ran: An
     # A job for each slot, and a new one for each of the few that carried the others along.
     assert app.wiring.engine.ids.draw() - made < 1200 + 10
     assert {each.fires for each in app.schedules(limit=1000)} == {1}
-    sound(harness)
+    is_sound(harness)
 
 
 def test_slots_that_are_fired_together_start_in_their_order(harness: Harness, ran: Any) -> None:
@@ -1300,7 +1297,7 @@ def test_a_damaged_row_does_not_stop_the_others(harness: Harness, ran: Any) -> N
     broken = harness.app.get_schedule("t2")
     assert broken.paused
     assert "Nowhere" in str(broken.error)
-    sound(harness)
+    is_sound(harness)
 
 
 # --- many in one transaction
@@ -1319,7 +1316,7 @@ def test_many_schedules_of_a_transaction_are_a_few_statements(harness: Harness) 
     assert [row.key for row in harness.app.schedules(limit=1000)] == [
         f"t:{number:03}" for number in range(200)
     ]
-    assert [finding for finding in harness.app.admin.verify() if finding.violations] == []
+    is_sound(harness)
 
 
 def test_a_transaction_sees_its_own_schedules_and_the_last_one_of_a_key_counts(
@@ -1335,7 +1332,7 @@ def test_a_transaction_sees_its_own_schedules_and_the_last_one_of_a_key_counts(
 
     assert [row.key for row in seen] == ["a", "b"]
     assert [str(row.when) for row in harness.app.schedules()] == ["every 3h", "every 1h"]
-    assert [finding for finding in harness.app.admin.verify() if finding.violations] == []
+    is_sound(harness)
 
 
 def test_schedules_of_a_transaction_that_fails_are_not_made(harness: Harness) -> None:

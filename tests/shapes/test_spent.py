@@ -8,6 +8,7 @@ import pytest
 
 from duework import Chain, End, Next, Page, Quota, Rate, Retry, Run, Snooze, UsageError
 from duework.testing import Harness
+from tests.support.checks import is_sound
 
 MINUTE = 60_000
 
@@ -16,10 +17,6 @@ def used(h: Harness, window: str = "15m") -> int:
     [pace] = h.app.paces(prefix="strava")
     count: int = pace.details[window]["used"]
     return count
-
-
-def sound(h: Harness) -> None:
-    assert [each for each in h.app.admin.verify() if each.violations] == []
 
 
 @pytest.fixture
@@ -50,7 +47,7 @@ def test_a_quota_of_ninety_five_is_used_up_by_pages_that_take_six_and_use_five(
     # Fifteen at once take 90; what they give back admits three more, and so on: 18 x 5 is 90.
     done = harness.app.read("select count(*) as n from duework_job where state = 'done'")[0].n
     assert (done, used(harness), used(harness, "1d")) == (18, 90, 90)
-    sound(harness)
+    is_sound(harness)
     harness.advance("15m")
     assert used(harness, "1d") == 180
 
@@ -85,7 +82,7 @@ def test_it_is_given_back_however_the_attempt_ends(
     harness.drain()
 
     assert used(harness) == 2
-    sound(harness)
+    is_sound(harness)
 
 
 def test_an_attempt_that_says_nothing_has_used_what_it_took(
@@ -105,7 +102,7 @@ def test_what_was_used_beyond_what_was_taken_is_counted(harness: Harness, sync: 
     harness.drain()
 
     assert (used(harness), used(harness, "1d")) == (8, 8)
-    sound(harness)
+    is_sound(harness)
 
 
 def test_nothing_is_given_back_to_a_window_that_began_since(
@@ -127,7 +124,7 @@ def test_nothing_is_given_back_to_a_window_that_began_since(
     sync.enqueue(first=False)
     h.drain()
     assert (used(h), used(h, "1d")) == (1, 2)
-    sound(h)
+    is_sound(h)
 
 
 def test_nothing_is_given_back_of_what_the_upstream_has_counted(
@@ -225,7 +222,7 @@ def test_more_of_a_quota_is_taken_on_the_way_whole_or_not_at_all(
     waiting = sync.enqueue(6)
     assert harness.drain() % (15 * MINUTE) == 0
     assert waiting.refresh().state == "open"
-    sound(harness)
+    is_sound(harness)
     harness.advance("15m")
     assert waiting.refresh().state == "done"
     assert harness.app.take_pace("strava")

@@ -25,7 +25,7 @@ from duework.kernel.transaction import inside
 from duework.shapes.steps.flow import Flow
 from duework.shapes.steps.verbs import StepRow
 from duework.testing import Harness
-from tests.support.checks import EVERY
+from tests.support.checks import EVERY, is_sound
 
 EFFECT = "create table effect (job bigint, what text)"
 WRITE = "insert into effect (job, what) values (:job, :what)"
@@ -40,10 +40,6 @@ def h(harness: Harness) -> Harness:
 
 def effects(h: Harness) -> list[str]:
     return sorted(row.what for row in h.app.read("select what from effect"))
-
-
-def sound(h: Harness) -> None:
-    assert [each for each in h.app.admin.verify() if each.violations] == []
 
 
 def tidy_up(h: Harness) -> None:
@@ -85,7 +81,7 @@ def test_a_step_runs_once_and_its_record_answers_when_the_job_runs_again(h: Harn
         ("charge", "step", "done", "42"),
         ("ship", "step", "done", "7"),
     ]
-    sound(h)
+    is_sound(h)
 
 
 def test_effects_of_a_step_that_fails_are_not_there_and_effects_outside_wait_for_the_end(
@@ -119,7 +115,7 @@ def test_effects_of_a_step_that_fails_are_not_there_and_effects_outside_wait_for
     assert seen == [["good"]]
     assert effects(h) == ["good", "other", "outside"]
     assert [s.state for s in h.app.get_workflow(job.id).steps()] == ["failed", "done"]
-    sound(h)
+    is_sound(h)
 
 
 def test_a_failure_that_was_caught_is_the_same_when_the_job_runs_again(h: Harness) -> None:
@@ -143,7 +139,7 @@ def test_a_failure_that_was_caught_is_the_same_when_the_job_runs_again(h: Harnes
 
     assert h.app.job(job.id).result == "without"
     assert calls == ["flaky"]
-    sound(h)
+    is_sound(h)
 
 
 def test_a_step_is_retried_by_itself_and_then_fails_the_job(h: Harness) -> None:
@@ -168,7 +164,7 @@ def test_a_step_is_retried_by_itself_and_then_fails_the_job(h: Harness) -> None:
     h.app.revive(job.id)
     h.advance("1s")
     assert len(calls) == 4
-    sound(h)
+    is_sound(h)
 
 
 def test_sleeping_frees_the_worker_and_ends_when_it_was_to(h: Harness) -> None:
@@ -191,7 +187,7 @@ def test_sleeping_frees_the_worker_and_ends_when_it_was_to(h: Harness) -> None:
     assert times[0] == 3_600_000
     assert times[-1] == 25 * 3_600_000
     assert [s.name for s in h.app.get_workflow(job.id).steps()] == ["sleep", "sleep#2"]
-    sound(h)
+    is_sound(h)
 
 
 def test_a_task_cannot_swallow_a_sleep(h: Harness) -> None:
@@ -229,7 +225,7 @@ def test_a_signal_before_or_during_the_wait_is_heard_once_by_each_workflow(h: Ha
 
     assert h.app.job(one.id).result == [{"by": "ada"}, {"by": "bob"}]
     assert h.app.job(two.id).phase == "waiting"
-    sound(h)
+    is_sound(h)
 
 
 def test_a_wait_ends_in_time_and_that_is_recorded(h: Harness) -> None:
@@ -249,7 +245,7 @@ def test_a_wait_ends_in_time_and_that_is_recorded(h: Harness) -> None:
 
     assert h.app.job(job.id).result == "late"
     assert [s.state for s in h.app.get_workflow(job.id).steps()] == ["failed", "done"]
-    sound(h)
+    is_sound(h)
 
 
 def test_a_task_signals_with_its_settle(h: Harness) -> None:
@@ -295,7 +291,7 @@ def test_a_child_is_one_job_whose_result_its_parent_gets(h: Harness) -> None:
     assert h.app.job(bad.id).state == "failed"
     assert "negative" in str(h.app.job(bad.id).failure)
     assert len(h.app.jobs(task="double")) == 3
-    sound(h)
+    is_sound(h)
 
 
 def two_versions(h: Harness) -> tuple[Any, list[str], list[str]]:
@@ -332,7 +328,7 @@ def test_a_recorded_step_that_is_not_reached_needs_attention_and_can_be_resumed(
     assert h.app.job(job.id).result == "abc"
     assert calls == ["a", "b", "c"]
     assert h.app.workflows("attention") == []
-    sound(h)
+    is_sound(h)
 
 
 def test_a_workflow_that_ends_before_its_records_do_needs_attention(h: Harness) -> None:
@@ -362,7 +358,7 @@ def test_a_fork_goes_on_from_a_step_with_other_code(h: Harness) -> None:
     assert calls == ["a", "b", "x", "c"]
     assert h.app.job(job.id).state == "cancelled"
     assert h.app.get_workflow(job.id).state == "cancelled"
-    sound(h)
+    is_sound(h)
 
 
 def test_a_job_that_is_opened_again_after_its_end_begins_from_the_start(h: Harness) -> None:
@@ -379,7 +375,7 @@ def test_a_job_that_is_opened_again_after_its_end_begins_from_the_start(h: Harne
     h.drain()
 
     assert calls == [1, 1, 2]
-    sound(h)
+    is_sound(h)
 
 
 def test_outcomes_inside_a_step_are_the_jobs_own(h: Harness) -> None:

@@ -116,6 +116,12 @@ def shape(connection: Connection) -> list[tuple[str, ...]]:
     return connection.execute(_SHAPE).fetchall()
 
 
+# Whatever a test has left behind holds no lock.
+_LET_GO = """
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()"""
+
+
 def empty(connection: Connection) -> None:
     """Take the rows of a migrated database back to where its migrations left them."""
     tables = connection.execute("select tablename from pg_tables where schemaname = 'public'")
@@ -125,7 +131,10 @@ def empty(connection: Connection) -> None:
     )
     ours = ["duework", *(f"shape:{each.name}" for each in SHAPES)]
     statements: list[Composable] = [
-        SQL("delete from duework_migration where part <> all({})").format(psycopg.sql.Literal(ours))
+        SQL(_LET_GO),
+        SQL("delete from duework_migration where part <> all({})").format(
+            psycopg.sql.Literal(ours)
+        ),
     ]
     statements += [SQL("drop view if exists {} cascade").format(Identifier(*row)) for row in views]
     for (name,) in tables.fetchall():

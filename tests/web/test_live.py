@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -22,13 +22,15 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from duework import App, Part, Person, Template
-from duework.web.live import pages, viewer
+from duework.web.live import hub, pages, viewer
+from duework.web.regions import Regions
 from duework.web.tokens import Tokens, Who
 from tests.support.working import eventually
 from tests.web.conftest import Site, task, work
 from tests.web.shapes import Shapes
 
 SECONDS = 20
+SMALL = 64 * 1024
 TABLE = "create table board (id integer primary key, words text not null)"
 
 
@@ -97,6 +99,11 @@ def shown(connection: ClientConnection, wanted: str, within: float = SECONDS) ->
     return found
 
 
+def first(connection: ClientConnection) -> dict[str, str]:
+    """What it shows at first: one message has all regions."""
+    return regions(connection.recv(SECONDS))
+
+
 def settled(connection: ClientConnection, quiet: float = 1.5) -> dict[str, str]:
     """What it shows once nothing comes any more."""
     found: dict[str, str] = {}
@@ -105,6 +112,15 @@ def settled(connection: ClientConnection, quiet: float = 1.5) -> dict[str, str]:
             found |= regions(connection.recv(quiet))
         except TimeoutError:
             return found
+
+
+def narrow(server: Server) -> socket.socket:
+    """A way to the server on which little can be under way, whatever the machine's buffers are."""
+    server.listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
+    made = socket.socket()
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
+    made.connect(("127.0.0.1", server.port))
+    return made
 
 
 def code_of(connection: ClientConnection) -> int:
@@ -116,23 +132,35 @@ def code_of(connection: ClientConnection) -> int:
         return closed.rcvd.code if closed.rcvd is not None else 1006
 
 
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regions take turns ten times as often: for tests of what is shown, not of how often."""
+    interval = Regions.interval
+
+    def sooner(self: Regions, identifier: str) -> float | None:
+        seconds = interval(self, identifier)
+        return seconds and seconds / 10
+
+    monkeypatch.setattr(Regions, "interval", sooner)
+    monkeypatch.setattr(Regions, "least", 0.1)
+
+
+@pytest.mark.usefixtures("hurried")
 def test_a_page_gets_all_its_regions_at_first_and_then_what_changed(site: Site) -> None:
     with served(site.app) as server, server.open("/", session_of(site.app)) as page:
         found = {"verdict", "attention", "dueline", "tiles", "queues", "nav-needs", "zone"}
-        seen = set(settled(page))
+        seen = set(first(page))
         assert seen >= found
         assert {name for name in seen - found if not name.startswith("nav-")} == set()
         task(site.app, "greet").using(delay="1h").enqueue("ada")
         assert ">greet</a>" in shown(page, ">greet</a>")["queues"]
-        changed = settled(page)
         task(site.app, "greet").using(delay="1h").enqueue("bob")
         changed = shown(page, ">2</a>")
         assert "attention" not in changed, "it is as it was"
 
 
-def test_a_page_of_a_shape_changes_by_itself_and_is_still_while_nothing_does(
-    site: Site, statements: Callable[[Callable[[], Any]], int]
-) -> None:
+@pytest.mark.usefixtures("hurried")
+def test_a_page_of_a_shape_changes_by_itself(site: Site) -> None:
     shapes = Shapes(site.app)
     shapes.plan()
     batch = site.app.batch(shapes.check.using(delay="1h"), range(3), name="three")
@@ -142,25 +170,21 @@ def test_a_page_of_a_shape_changes_by_itself_and_is_still_while_nothing_does(
             server.open("/schedules/one&key=hourly", session) as schedule,
             server.open(f"/batches/{batch.id}", session) as members,
         ):
-            assert "detail" in settled(schedule)
-            assert "0 of 3" in settled(members)["head"]
+            assert "detail" in first(schedule)
+            assert "0 of 3" in first(members)["head"]
 
             site.app.get_schedule("hourly").pause()
             assert "It is <b>paused</b>" in shown(schedule, "It is <b>paused</b>")["head"]
             batch.cancel("no need")
             assert "were cancelled" in shown(members, "were cancelled")["head"]
-            settled(schedule)
-            settled(members)
-        with server.open("/paces", session) as idle:
-            settled(idle)
-            assert statements(lambda: settled(idle, 3.0)) == 0
 
 
+@pytest.mark.usefixtures("hurried")
 def test_a_commit_of_another_process_changes_the_page(site: Site, emptied: str) -> None:
     program = "import sys; from duework import App; App(sys.argv[1]).pause('mail')"
     task(site.app, "fails").enqueue("x")
     with served(site.app) as server, server.open("/", session_of(site.app)) as page:
-        settled(page)
+        first(page)
         words = [sys.executable, "-c", program, emptied]
         subprocess.run(words, check=True, timeout=60)
         assert ">paused<" in shown(page, ">paused<")["queues"]
@@ -181,7 +205,7 @@ def test_two_hundred_viewers_are_served_by_one_rendering(
     with served(site.app) as server, contextlib.ExitStack() as stack:
         opened = [stack.enter_context(server.open("/", session)) for _ in range(200)]
         for page in opened:
-            settled(page, 0.05)
+            first(page)
         settled(opened[0])
         renderings.clear()
         task(site.app, "greet").using(delay="1h").enqueue("ada")
@@ -194,7 +218,7 @@ def test_two_hundred_viewers_are_served_by_one_rendering(
 
 def test_a_page_gets_at_most_five_messages_a_second(board: Board) -> None:
     with served(board.app) as server, server.open("/board/7", session_of(board.app)) as page:
-        settled(page)
+        first(page)
         stop = time.monotonic() + 2
         number = 0
         while time.monotonic() < stop:
@@ -210,7 +234,7 @@ def test_a_page_gets_at_most_five_messages_a_second(board: Board) -> None:
 
 def test_what_has_not_changed_is_not_sent(board: Board) -> None:
     with served(board.app) as server, server.open("/board/7", session_of(board.app)) as page:
-        assert set(settled(page)) == {"page"}
+        assert set(first(page)) == {"page"}
         with board.app.transaction() as tx:
             tx.touch("board:7")
         with pytest.raises(TimeoutError):
@@ -243,7 +267,7 @@ def test_nobody_is_sent_what_was_rendered_for_another_name(board: Board) -> None
             for name, session in sessions.items()
         }
         for page in opened.values():
-            settled(page)
+            first(page)
         board.write(7, "for both")
         for name, page in opened.items():
             text = shown(page, "for both")["page"]
@@ -254,7 +278,10 @@ def test_nobody_is_sent_what_was_rendered_for_another_name(board: Board) -> None
             assert pages.MARKER not in text
 
 
-def test_a_page_for_people_shows_each_their_own(board: Board) -> None:
+def test_a_page_for_people_shows_each_their_own(
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "SESSIONS_SECONDS", 0.2)
     people = board.part.people
     sessions: dict[str, str] = {}
     for email in ("ada@board.test", "eve@board.test"):
@@ -270,7 +297,7 @@ def test_a_page_for_people_shows_each_their_own(board: Board) -> None:
             for email, session in sessions.items()
         }
         for email, page in opened.items():
-            text = settled(page, 0.5)["page"]
+            text = first(page)["page"]
             assert f"<p>{email}</p>" in text
             assert ("eve" if "ada" in email else "ada") not in text
             assert re.findall(r'name="form" value="(\w+)"', text) == [
@@ -278,8 +305,6 @@ def test_a_page_for_people_shows_each_their_own(board: Board) -> None:
             ]
         people.leave(sessions["ada@board.test"])
         assert code_of(opened["ada@board.test"]) == 4401
-        with board.app.transaction() as tx:
-            tx.touch("mine")
         settled(opened["eve@board.test"], 0.5)
 
 
@@ -290,7 +315,7 @@ def test_forms_are_those_of_the_session_that_looks(site: Site) -> None:
     with served(site.app) as server, contextlib.ExitStack() as stack:
         for session in sessions:
             page = stack.enter_context(server.open("/", session))
-            text = "".join(settled(page, 0.5).values())
+            text = "".join(first(page).values())
             assert f'name="form" value="{Who("", "operate", session).form_key}"' in text
             assert pages.MARKER not in text
             assert len(set(re.findall(r'name="form" value="(\w+)"', text))) == 1
@@ -304,10 +329,11 @@ def test_a_scope_sees_what_it_may_do(site: Site) -> None:
         server.open("/", session_of(site.app, "read")) as reader,
         server.open("/", session_of(site.app, "operate")) as operator,
     ):
-        assert "needs the scope operate" in settled(reader)["queues"]
-        assert "needs the scope operate" not in settled(operator)["queues"]
+        assert "needs the scope operate" in first(reader)["queues"]
+        assert "needs the scope operate" not in first(operator)["queues"]
 
 
+@pytest.mark.usefixtures("hurried")
 def test_rows_of_a_list_change_in_place_and_newer_ones_are_counted(site: Site) -> None:
     greet = task(site.app, "greet")
     old = [greet.enqueue(f"n{number}").id for number in range(3)]
@@ -316,9 +342,9 @@ def test_rows_of_a_list_change_in_place_and_newer_ones_are_counted(site: Site) -
         served(site.app) as server,
         server.open(f"/jobs&task=greet&rows={rows}", session_of(site.app)) as page,
     ):
-        first = settled(page)
-        assert {name for name in first if name.startswith("job-")} == {f"job-{id_}" for id_ in old}
-        assert "st-ready" in first[f"job-{old[0]}"]
+        listed = first(page)
+        assert {name for name in listed if name.startswith("job-")} == {f"job-{id_}" for id_ in old}
+        assert "st-ready" in listed[f"job-{old[0]}"]
         greet.using(delay="1h").enqueue("later")
         assert "1 newer" in shown(page, "newer")["newer"]
         work(site.app)
@@ -338,14 +364,16 @@ def test_the_page_itself_names_where_its_changes_come_from(site: Site) -> None:
     assert "hx-ws" not in browser.get("/menu").text.replace("hx-ws.min", "")
 
 
+@pytest.mark.usefixtures("hurried")
 def test_the_page_of_a_job_follows_it(site: Site) -> None:
     job = task(site.app, "greet").enqueue("ada").id
     with served(site.app) as server, server.open(f"/jobs/{job}", session_of(site.app)) as page:
-        assert {"head", "why", "detail"} <= set(settled(page, 0.5))
+        assert {"head", "why", "detail"} <= set(first(page))
         work(site.app)
         assert "hello ada" in shown(page, "hello ada")["detail"]
 
 
+@pytest.mark.usefixtures("hurried")
 def test_a_page_that_is_opened_is_not_overwritten_by_what_another_browser_was_shown_before(
     site: Site,
 ) -> None:
@@ -353,13 +381,13 @@ def test_a_page_that_is_opened_is_not_overwritten_by_what_another_browser_was_sh
     writer = site.app.wiring.engine.writer
     session, words = session_of(site.app), "could not be written when last tried: the disk is full"
     with served(site.app) as server, server.open(f"/jobs/{job.id}", session) as before:
-        assert words not in settled(before)["why"]
+        assert words not in first(before)["why"]
         # No commit tells of it.
         writer.parked = "the disk is full"
         try:
             with server.open(f"/jobs/{job.id}", session) as opened:
-                assert words in settled(opened)["why"]
-            assert words in settled(before)["why"]
+                assert words in first(opened)["why"]
+            assert words in shown(before, words)["why"]
         finally:
             writer.parked = None
 
@@ -392,17 +420,18 @@ def test_without_a_session_nothing_is_shown(site: Site, board: Board) -> None:
             assert code_of(page) == 4401, "a page for people is not for operators"
 
 
-def test_a_session_that_ends_ends_its_page(site: Site) -> None:
+@pytest.mark.usefixtures("hurried")
+def test_a_session_that_ends_ends_its_page(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub, "SESSIONS_SECONDS", 0.2)
     session, other = session_of(site.app), session_of(site.app)
     with (
         served(site.app) as server,
         server.open("/", session) as page,
         server.open("/", other) as stays,
     ):
-        settled(page)
+        first(page)
         Tokens(site.app).end_session(session)
         assert code_of(page) == 4401
-        settled(stays)
         task(site.app, "greet").using(delay="1h").enqueue("ada")
         assert shown(stays, ">greet</a>")
 
@@ -410,7 +439,7 @@ def test_a_session_that_ends_ends_its_page(site: Site) -> None:
 def test_a_program_looks_with_its_token(site: Site) -> None:
     header = {"authorization": f"Bearer {site.token('read')}"}
     with served(site.app) as server, server.open("/", headers=header, origin=None) as page:
-        assert "tiles" in settled(page, 0.5)
+        assert "tiles" in first(page)
 
 
 def test_the_pages_are_live_below_a_prefix(site: Site) -> None:
@@ -419,18 +448,19 @@ def test_the_pages_are_live_below_a_prefix(site: Site) -> None:
         served(site.app, prefix="/work") as server,
         server.open("/", session, prefix="/work") as page,
     ):
-        assert 'href="/work/jobs' in "".join(settled(page, 0.5).values())
+        assert 'href="/work/jobs' in "".join(first(page).values())
 
 
+@pytest.mark.usefixtures("hurried")
 def test_after_a_restart_a_page_gets_all_regions_again(site: Site) -> None:
     session = session_of(site.app)
-    first = Server(site.app)
-    with first.open("/", session) as page:
-        settled(page, 0.5)
-        first.stop()
+    before = Server(site.app)
+    with before.open("/", session) as page:
+        first(page)
+        before.stop()
         assert code_of(page) == 1012
     task(site.app, "greet").using(delay="1h").enqueue("ada")
-    with served(site.app, port=first.port) as server, server.open("/", session) as page:
+    with served(site.app, port=before.port) as server, server.open("/", session) as page:
         found = shown(page, ">greet</a>")
         assert {"verdict", "attention", "tiles", "queues"} <= set(found)
 
@@ -442,11 +472,12 @@ def test_a_slow_browser_is_let_go_and_others_go_on(
     session = session_of(board.app)
     with (
         served(board.app) as server,
-        server.open("/board/9", session, compression=None, max_queue=1) as slow,
+        narrow(server) as socket_,
+        server.open("/board/9", session, compression=None, max_queue=1, sock=socket_) as slow,
         server.open("/board/9", session) as quick,
     ):
-        settled(quick)
-        for number in range(40):
+        first(quick)
+        for number in range(8):
             board.write(9, f"{number} " + "x" * 1_000_000)
             shown(quick, f"{number} xxx")
         # It gets the reason if it takes anything at all; a browser comes back after either.
@@ -460,8 +491,14 @@ def test_an_open_page_of_an_idle_engine_causes_no_statement(
     from duework.db.sqlite.tx import SqliteTx
 
     seen: list[str] = []
-    with served(site.app) as server, server.open("/", session_of(site.app)) as page:
+    session = session_of(site.app)
+    with (
+        served(site.app) as server,
+        server.open("/paces", session) as other,
+        server.open("/", session) as page,
+    ):
         settled(page)
+        settled(other, 0.1)
         for tx in (SqliteTx, PostgresTx):
             begin = tx.__init__
 
@@ -471,7 +508,7 @@ def test_an_open_page_of_an_idle_engine_causes_no_statement(
 
             monkeypatch.setattr(tx, "__init__", counted)
         with pytest.raises(TimeoutError):
-            page.recv(4)
+            page.recv(3)
         assert seen == []
         site.app.status()
         assert seen, "it would have been counted"
@@ -480,7 +517,7 @@ def test_an_open_page_of_an_idle_engine_causes_no_statement(
 def test_nothing_is_left_when_nobody_looks(site: Site) -> None:
     with served(site.app) as server:
         with server.open("/", session_of(site.app)) as page:
-            settled(page, 0.5)
+            first(page)
             assert site.app.wiring.engine.writer.watch is not None
         feed: Any = site.app.wiring.engine.feed
         eventually(lambda: not feed._listeners)  # noqa: SLF001 - how many there are
