@@ -16,8 +16,8 @@ part.queue(JUDGING, concurrency=4)
 # Everything that calls Apple waits for this one, whatever else holds it. Apple documents 20 a minute and does
 # not say when its minute begins; in a stretch that is no full minute a rate may be one above itself.
 APPLE = Rate("19/1m", name="apple")
-# Who goes first when several wait for it, 9 before 0: what is few and urgent, and what has a share of its own,
-# before what never ends. What keeps the last ones from starving is in crawl/shares.py.
+# Who goes first when several wait for it, 9 before 0: what is few and urgent, and what has a share of its
+# own, before what never ends. What keeps the last ones from starving is in crawl/shares.py.
 ORDER = {"first": 9, "lookup": 3, "chart": 2, "portfolio": 2, "page": 1, "search": 0}
 # How many lookups at a time and how often: it grows with success and rests after a storm.
 CONTROLLER = Adaptive(name="enrich", batch=(2, 50), interval=("10s", "2m"), cooldown="5m")

@@ -322,7 +322,7 @@ def test_what_is_given_back_lets_go_on_as_many_as_it_is_enough_for(harness: Harn
     h.advance("1m")
 
     assert sorted(ran) == list(range(2 * WOKEN))
-    sound(h)
+    is_sound(h)
 
 
 def test_a_limit_that_the_code_raises_lets_those_go_on_who_wait(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
