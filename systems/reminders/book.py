@@ -228,7 +228,7 @@ def delete(reminder: str) -> None:
         if not rows:
             raise NotFound(f"there is no reminder {reminder!r:.80}")
         tx.write("delete from reminders_reminder where id = :id", id=reminder)
-        tx.write(WITHDRAWN, id=reminder, why="the reminder was deleted")
+        tx.write(WITHDRAWN, id=reminder, why=log.DELETED)
         tx.enqueue(forget, reminder, rows[0].last_job)
         tx.touch("reminders")
 

@@ -116,7 +116,7 @@ def _where(what: str, limit: int, **values: int) -> list[Fire]:
 def redrive(job: int) -> str:
     """Send again what has failed of a fire, and only that; the job's state before."""
     fire, found = find(job), part.app.job(job)
-    if fire.outcome == "cancelled":
+    if fire.outcome == "cancelled" and fire.error == DELETED:
         raise Conflict(f"fire {job} is not wanted any more: {fire.error}")
     if found.state not in {"failed", "done"}:
         raise Conflict(f"fire {job} is {found.phase}: only what has failed is sent again")
@@ -164,6 +164,7 @@ def attempts_in_all() -> int:
     return settings().retries + 1
 
 
+DELETED = "the reminder was deleted"
 GIVEN_UP = "j.state = 'failed' and h.outcome <> 'cancelled'"
 SELECT = """
 select h.*, j.state as job_state, j.failures as failures, j.error as job_error, j.due as job_due
