@@ -97,7 +97,7 @@ def test_what_was_reserved_for_a_task_that_is_cancelled_meanwhile_is_given_back(
     monkeypatch.setattr(llm, "take", slowly)
     asyncio.run(program())
     assert llm.status().left == 1
-    sound(harness)
+    is_sound(harness)
 
 
 def test_a_task_that_finds_nothing_left_waits_for_the_turn_and_counts_no_failure(

@@ -9,7 +9,8 @@ import pytest
 
 from duework import App, Fail, Run, Snooze, StepFailed
 from duework.testing import Harness
-from tests.shapes.test_steps import WRITE, effects, h, sound
+from tests.shapes.test_steps import WRITE, effects, h
+from tests.support.checks import is_sound
 from tests.support.harness import HarnessOn
 
 __all__ = ["h"]
@@ -40,7 +41,7 @@ def test_two_steps_at_the_same_time_are_refused_from_the_first_on(h: Harness, be
 
     assert h.app.job(job.id).state == "failed"
     assert "steps follow one another" in str(h.app.job(job.id).error)
-    sound(h)
+    is_sound(h)
 
 
 def test_a_workflow_that_has_ended_cannot_be_cancelled_any_more(harness: Harness) -> None:
@@ -67,7 +68,7 @@ def test_a_wait_beside_a_step_is_refused_too(h: Harness) -> None:
     h.advance("1m")
 
     assert "steps follow one another" in str(h.app.job(job.id).error)
-    sound(h)
+    is_sound(h)
 
 
 def test_a_failure_that_was_caught_stays_one_if_the_task_then_returns_a_snooze(h: Harness) -> None:
@@ -197,7 +198,7 @@ def test_a_signal_that_one_run_of_a_job_has_taken_is_not_taken_by_the_next_run(h
     h.drain()
 
     assert heard == [1, 2]
-    sound(h)
+    is_sound(h)
 
 
 def test_a_step_that_its_task_does_not_await_fails_the_attempt_and_commits_nothing(
