@@ -20,7 +20,7 @@ from duework.errors import Error, Gone, Unavailable
 from duework.kernel.claim import Claim, ClaimRequest, times
 from duework.kernel.engine import Engine, WorkerLimits
 from duework.kernel.error_text import describe, said
-from duework.kernel.facts import Parked, Resumed, WorkerStarted, WorkerStopped
+from duework.kernel.facts import WorkerStarted, WorkerStopped
 from duework.kernel.job import SUSPECTS, Ending
 from duework.kernel.lanes import Lane
 from duework.kernel.machine import processes
@@ -31,11 +31,11 @@ from duework.worker.deaths import Deaths
 from duework.worker.host import WorkerHost
 from duework.worker.job_facts import SUM_UP_SECONDS, JobFacts
 from duework.worker.lease_keeper import LeaseKeeper, LoopWatch
+from duework.worker.leaving import Leaving
+from duework.worker.parking import Parking
 from duework.worker.resting import rest_of
 from duework.worker.rounds import CancelOrder, Round, RoundResult, Rounds, Signals, refused
 from duework.worker.wake.wakeups import Wakeups
-
-PARK_SECONDS = 1.0  # A database that is merely busy for a moment is not reported.
 
 
 class Worker:
@@ -65,6 +65,7 @@ class Worker:
         hold_leases = self._attempts.hold_leases
         self._rounds = Rounds(engine, self._process, self._takeover_pause, hold_leases)
         self._resting = rest_of(engine, self._rounds, self._attempts.leases, self._began)
+        self._leaving = Leaving(engine.writer, self._attempts.leases)
         self._job_facts = JobFacts(engine)
         # There was a ring: since the last claim, and since the last look for what is to be cancelled.
         self._rung = self._cancels_unseen = True
@@ -72,8 +73,7 @@ class Worker:
         self._hungry: frozenset[str] = frozenset()
         self._next_due = 0
         self._deaths = Deaths(engine, self.id)
-        self._parked = False
-        self._failing: str | None = None  # Why the last round failed, if it did.
+        self._parking = Parking(engine)
         self._stop_at: float | None = None
         # Whether other processes may claim for it: not in a loop that others may block.
         self._offers = offers
@@ -119,6 +119,7 @@ class Worker:
         self._stop_at = monotonic() + grace / 1000
         self._resting.closed = True
         self._soon(self._wake.set)
+        self._soon(self._leaving.tell, self._stop_at)
 
     def _soon(self, callback: Callable[..., object], *args: Any) -> None:
         if self._loop is not None:
@@ -145,8 +146,9 @@ class Worker:
         keeper.start()
         sweeper = asyncio.create_task(self._attempts.sweep_forever(self._now_and_then))
         try:
-            await self._rounds.announce()
-            await self._work()
+            with self._leaving:
+                await self._rounds.announce()
+                await self._work()
         finally:
             self._resting.close()
             sweeper.cancel()
@@ -269,6 +271,7 @@ class Worker:
         held.endings, held.uncharged = [], []
         if want is not None:
             self._rung = False
+        self._leaving.asked = round_.endings
         try:
             result = await self._rounds.ask(round_)
         except Gone as error:
@@ -276,7 +279,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - a border: whatever it was, the worker lives on
             await self._after_error(round_, error)
         else:
-            self._failing = None
+            self._parking.failing, self._leaving.asked = None, ()
             self._after_round(round_, result)
         return True
 
@@ -371,7 +374,7 @@ class Worker:
         if isinstance(error, Unavailable):
             held.endings = round_.endings + held.endings
             held.uncharged = [*round_.uncharged, *held.uncharged]
-            self._failing = said(error)
+            self._parking.failing = said(error)
         else:
             for ending in round_.endings:
                 await self._settle_alone(ending)
@@ -379,9 +382,9 @@ class Worker:
                 with contextlib.suppress(Error):
                     await self.engine.writer.acall(self._rounds.repair, [None], patience=None)
             # Then it was not the endings' fault, and will not be the next round's either.
-            self._failing = None if round_.endings else describe(error)
+            self._parking.failing = None if round_.endings else describe(error)
         self._watch_writer()
-        await asyncio.sleep(0.5 if self._failing else 0)
+        await asyncio.sleep(0.5 if self._parking.failing else 0)
 
     async def _settle_alone(self, ending: Ending) -> None:
         """Settle an ending whose round the database refused; if it is refused alone, as failed."""
@@ -398,7 +401,7 @@ class Worker:
                 if last:
                     # Its lease ends by itself, and others may fare better.
                     self._attempts.settled([ending])
-                    self._failing = describe(error)
+                    self._parking.failing = describe(error)
             else:
                 self._after_round(round_, result)
                 return
@@ -408,17 +411,9 @@ class Worker:
         self._job_facts.sum_up(every=SUM_UP_SECONDS)
 
     def _watch_writer(self) -> None:
-        """Report when nothing can be written or taken on any more, and when it can again."""
-        writer = self.engine.writer
-        why = self._failing or writer.stuck(PARK_SECONDS) or self.engine.database.disk_full_reason()
-        if why is not None and not self._parked:
-            self._parked = True
-            self.engine.emit(Parked(why))
-        elif why is None and self._parked and writer.parked is None:
-            self._parked = False
+        if self._parking.look():
             self._rung = True
             self._wake.set()
-            self.engine.emit(Resumed())
 
     def _watch_workers(self, workers: Sequence[Process]) -> None:
         self._deaths.look(workers, None if self._wakeups is None else self._wakeups.watch)
@@ -438,9 +433,14 @@ class Worker:
         if self._fatal is None:
             round_ = Round(self._attempts.endings, uncharged=self._attempts.uncharged)
             farewell = self._rounds.farewell
-            with contextlib.suppress(Error):
+            patience = self._leaving.patience
+            try:
                 # Not first: a round of a task that was cancelled meanwhile is before it.
-                await self.engine.writer.acall(farewell, [round_], patience=5.0, essential=True)
+                await self.engine.writer.acall(
+                    farewell, [round_], patience=patience, essential=True
+                )
+            except Error as error:
+                self._fatal = self._leaving.unstored(len(round_.endings) - released, error)
         if released:
             self.engine.ring()
         return released
