@@ -28,10 +28,10 @@ from duework.kernel.machine.clock_watch import TakeoverPause
 from duework.kernel.machine.processes import Process
 from duework.worker.attempts import SWEEP_SECONDS, Attempts
 from duework.worker.deaths import Deaths
+from duework.worker.departure import Departure
 from duework.worker.host import WorkerHost
 from duework.worker.job_facts import SUM_UP_SECONDS, JobFacts
 from duework.worker.lease_keeper import LeaseKeeper, LoopWatch
-from duework.worker.leaving import Leaving
 from duework.worker.parking import Parking
 from duework.worker.resting import rest_of
 from duework.worker.rounds import CancelOrder, Round, RoundResult, Rounds, Signals, refused
@@ -65,7 +65,7 @@ class Worker:
         hold_leases = self._attempts.hold_leases
         self._rounds = Rounds(engine, self._process, self._takeover_pause, hold_leases)
         self._resting = rest_of(engine, self._rounds, self._attempts.leases, self._began)
-        self._leaving = Leaving(engine.writer, self._attempts.leases)
+        self._departure = Departure(engine.writer, self._attempts.leases)
         self._job_facts = JobFacts(engine)
         # There was a ring: since the last claim, and since the last look for what is to be cancelled.
         self._rung = self._cancels_unseen = True
@@ -119,7 +119,7 @@ class Worker:
         self._stop_at = monotonic() + grace / 1000
         self._resting.closed = True
         self._soon(self._wake.set)
-        self._soon(self._leaving.tell, self._stop_at)
+        self._soon(self._departure.tell, self._stop_at)
 
     def _soon(self, callback: Callable[..., object], *args: Any) -> None:
         if self._loop is not None:
@@ -146,7 +146,7 @@ class Worker:
         keeper.start()
         sweeper = asyncio.create_task(self._attempts.sweep_forever(self._now_and_then))
         try:
-            with self._leaving:
+            with self._departure:
                 await self._rounds.announce()
                 await self._work()
         finally:
@@ -271,7 +271,7 @@ class Worker:
         held.endings, held.uncharged = [], []
         if want is not None:
             self._rung = False
-        self._leaving.asked = round_.endings
+        self._departure.asked = round_.endings
         try:
             result = await self._rounds.ask(round_)
         except Gone as error:
@@ -279,7 +279,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - a border: whatever it was, the worker lives on
             await self._after_error(round_, error)
         else:
-            self._parking.failing, self._leaving.asked = None, ()
+            self._parking.failing, self._departure.asked = None, ()
             self._after_round(round_, result)
         return True
 
@@ -433,14 +433,14 @@ class Worker:
         if self._fatal is None:
             round_ = Round(self._attempts.endings, uncharged=self._attempts.uncharged)
             farewell = self._rounds.farewell
-            patience = self._leaving.patience
+            patience = self._departure.patience
             try:
                 # Not first: a round of a task that was cancelled meanwhile is before it.
                 await self.engine.writer.acall(
                     farewell, [round_], patience=patience, essential=True
                 )
             except Error as error:
-                self._fatal = self._leaving.unstored(len(round_.endings) - released, error)
+                self._fatal = self._departure.unstored(len(round_.endings) - released, error)
         if released:
             self.engine.ring()
         return released

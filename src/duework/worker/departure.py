@@ -18,7 +18,7 @@ from duework.kernel.job import Ending, Lease
 LOOK_SECONDS = 0.25
 
 
-class Leaving:
+class Departure:
     """Around the work of a worker; entered in the task that works."""
 
     def __init__(self, writer: Writer, leases: Collection[Lease]) -> None:
