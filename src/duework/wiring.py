@@ -234,7 +234,7 @@ class Wiring:
         engine = self.engine
         # A lock that was held for a moment is no reason.
         broken = engine.writer.stuck(STUCK_SECONDS) or engine.database.disk_full_reason()
-        return Around(self.now(), engine.near, broken, self.registry)
+        return Around(self.now(), engine.near, broken, self.registry, engine.clock.speed)
 
     def enqueue_within(self, new: list[NewJob], connection: Any) -> Sequence[Enqueued]:
         """In the caller's own transaction, which the caller commits."""

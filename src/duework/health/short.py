@@ -80,7 +80,7 @@ def _no_worker(job: OpenJob, seen: Status, line: TaskStatus | None) -> ShortWhy 
         return None
     if seen.workers:
         return ShortWhy("no worker", "no worker is alive")
-    if seen.now - job.due > LATE_MS:
+    if seen.now - job.due > LATE_MS * seen.speed:
         return ShortWhy("no worker", "no worker has taken it")
     return None
 

@@ -43,6 +43,8 @@ class TaskStatus:
     # When the first of its lanes admits jobs again, and the pace it waits for; None if it does now.
     held_until: int | None = None
     pace: str | None = None
+    # How long its oldest ready job could have started, whatever held it back before; None if it could not.
+    free_for: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Status:
     # Messages of outboxes that failed, and those of which nobody can tell.
     failed_messages: int = 0
     unsure_messages: int = 0
+    # How many seconds of its clock pass in a real one.
+    speed: float = 1.0
 
 
 def ours(seen: Status) -> list[TaskStatus]:
@@ -78,16 +82,18 @@ def ours(seen: Status) -> list[TaskStatus]:
 
 def stuck(seen: Status) -> list[TaskStatus]:
     """Tasks of which nothing runs although a job could have started long ago."""
-    return [line for line in ours(seen) if (line.lag or 0) > STUCK_MS and _is_free(line)]
-
-
-def _is_free(line: TaskStatus) -> bool:
-    """Whether nothing of it runs, and nobody and nothing holds it back."""
-    return not line.running and not line.paused and line.held_until is None
+    limit = STUCK_MS * seen.speed
+    return [line for line in ours(seen) if (line.free_for or 0) > limit and not line.running]
 
 
 def status(
-    tx: Tx, *, now: int, near: bool, known: Callable[[str], bool] | None, own: bool = False
+    tx: Tx,
+    *,
+    now: int,
+    near: bool,
+    known: Callable[[str], bool] | None,
+    own: bool = False,
+    speed: float = 1.0,
 ) -> Status:
     """Look once; `known` says which tasks the asking process could run."""
     tx.query(OPERATE.in_order, {})
@@ -107,6 +113,7 @@ def status(
         ),
         paused,
         *_messages(tx),
+        speed,
     )
 
 
@@ -136,6 +143,7 @@ def _tasks(
             min(times, default=None),
         )
     for (queue, task), (ready, waiting, running, oldest) in lines.items():
+        stopped = queue in paused or "*" in paused
         yield TaskStatus(
             queue,
             task,
@@ -143,9 +151,10 @@ def _tasks(
             waiting,
             running,
             lag=None if oldest is None else now - oldest,
-            paused=queue in paused or "*" in paused,
+            paused=stopped,
             known=None if known is None else known(task),
             **_held(held.get((queue, task)), now),
+            free_for=None if stopped else _free_for(held.get((queue, task)), oldest, now),
         )
 
 
@@ -154,3 +163,10 @@ def _held(first: tuple[int, str | None] | None, now: int) -> dict[str, Any]:
     if first is None or not now < first[0] < FOREVER:
         return {}
     return {"held_until": first[0], "pace": first[1]}
+
+
+def _free_for(first: tuple[int, str | None] | None, oldest: int | None, now: int) -> int | None:
+    """Since when a job is ready and its lane open: a pace may have held it until a moment ago."""
+    if first is None or oldest is None or first[0] > now:
+        return None
+    return now - max(oldest, first[0])

@@ -48,7 +48,7 @@ def overview(visit: Visit) -> Response:
         hidden_lines=max(0, len(lines) - LINES),
         oldest=max(lags, default=None),
         late=max(lags, default=0) > LATE_MS,
-        late_ms=LATE_MS,
+        late_ms=LATE_MS * status.speed,
         paused=status.paused,
         failed=status.failed,
         alive=sum(worker.seen in {"alive", "elsewhere"} for worker in status.workers),

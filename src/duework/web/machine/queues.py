@@ -51,7 +51,7 @@ class QueueLine:
 
     @property
     def late(self) -> bool:
-        return not self.paused and (self.lag or 0) > LATE_MS
+        return any((each.free_for or 0) > LATE_MS for each in self.tasks)
 
     @property
     def tone(self) -> str:
