@@ -31,7 +31,7 @@ from duework.kernel.checks import KERNEL_CHECKS
 from duework.kernel.machine import processes
 from duework.shapes import SHAPES
 from duework.worker import attempts, host, lease_keeper, worker
-from duework.worker.handoff.handoff import Handoff
+from duework.worker.handoff import handoff
 from duework.worker.wake import wakeups
 from proof import tasks
 from proof.check import check
@@ -110,7 +110,7 @@ def simulated(loop: SimLoop, world: World, runtime: Path) -> Iterator[None]:
         stack.enter_context(mock.patch.object(worker, "secrets", _Drawn(world.rng)))
         stack.enter_context(mock.patch.object(worker, "LeaseKeeper", SimKeeper))
         # Everybody shares one loop, in which somebody is always at work.
-        stack.enter_context(mock.patch.object(Handoff, "_asleep", return_value=True))
+        stack.enter_context(mock.patch.object(handoff, "asleep", return_value=True))
         stack.enter_context(mock.patch.object(worker, "Wakeups", SimWakeups))
         stack.enter_context(mock.patch.object(wakeups, "TICK_SECONDS", 1.0))
         stack.enter_context(mock.patch.object(Notices, "of", return_value=None))

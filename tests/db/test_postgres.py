@@ -690,17 +690,11 @@ def test_adopting_looks_inside_the_wrappers_of_others(db: PostgresDatabase, url:
 
 
 def test_adopting_refuses_what_cannot_work(db: PostgresDatabase, url: str) -> None:
-    async def asynchronous() -> None:
-        async with await psycopg.AsyncConnection.connect(url) as other:
-            db.adopt(other)
-
     class AsyncSession:
         async def connection(self) -> None:
             pass
 
-    with pytest.raises(UsageError, match="synchronous"):
-        asyncio.run(asynchronous())
-    with pytest.raises(UsageError, match="synchronous"):
+    with pytest.raises(UsageError, match=r"not builtins\.coroutine"):
         db.adopt(AsyncSession())
     with pytest.raises(UsageError, match=r"not builtins\.int"):
         db.adopt(5)

@@ -51,6 +51,9 @@ def unwrapped(given: Any, kind: type[T], *, wanted: str) -> T:
     found = driver_connection(given)
     if isinstance(found, kind):
         return found
+    if inspect.iscoroutine(found):
+        # Nobody awaits it, which Python would warn of.
+        found.close()
     module = type(found).__module__
     hint = _LIKENED.get(module.partition(".")[0])
     message = f"using(connection=…) takes {wanted}, not {module}.{type(found).__qualname__}"

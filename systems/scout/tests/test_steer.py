@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from duework import NotFound, UsageError
 from systems.scout import reading, smoke, trial
+from systems.scout.cluster import cluster
 from systems.scout.desk import doctor, steering, words
 from systems.scout.evaluate import competitiveness
 from systems.scout.part import part
@@ -76,6 +77,9 @@ def test_paused_agents_judge_nothing_until_they_go_on(world: World) -> None:
     steering.resume("agents")
     world.h.advance("2m")
     assert world.count("scout_ledger") >= 10
+    # All that waited begins at once: what groups apps may look before any is judged, and comes again.
+    cluster.enqueue()
+    world.h.advance("1m")
     assert world.count("scout_opportunity") > 0
 
 
@@ -320,5 +324,5 @@ def test_ten_scores_can_be_computed_again_from_what_their_pages_list(
         page = operator.get(f"/scout/apps/{row.track_id}").text
         assert f"Why {row.agent} is {row.score:g}" in page
         for name, value in inputs.items():
-            shown = "none" if value is None else f"{value:,}"
+            shown = "none" if value is None else f"{round(value, 2):,}"
             assert f"<dt>{name.replace('_', ' ')}</dt><dd>{shown}</dd>" in page, name
