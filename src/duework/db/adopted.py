@@ -52,7 +52,7 @@ def unwrapped(given: Any, kind: type[T], *, wanted: str) -> T:
     if isinstance(found, kind):
         return found
     if inspect.iscoroutine(found):
-        # Nobody awaits it, which Python would warn of.
+        # Python warns of one that is never awaited.
         found.close()
     module = type(found).__module__
     hint = _LIKENED.get(module.partition(".")[0])
