@@ -158,7 +158,7 @@ class Admin(Verbs):
                 near=self.engine.near,
                 known=None if known is None else lambda task: known(task) is not None,
                 own=own,
-                speed=self.engine.clock.speed,
+                late_ms=self.wiring.late_ms,
             )
 
     def why(self, identifier: int) -> Why:

@@ -21,6 +21,7 @@ from duework.db.database import Tx, is_stdlib
 from duework.db.urls import open_database, served
 from duework.errors import DatabaseError, Error, UsageError
 from duework.handles import not_kept
+from duework.health.status import LATE_MS
 from duework.health.why import Around
 from duework.ids import Ids
 from duework.kernel import enqueue, lanes
@@ -229,12 +230,17 @@ class Wiring:
         """Tokens and passwords, sealed with a key that is not in the database."""
         return Secrets(self.bound.url, self.bound.secrets_key, lambda: self.engine)
 
+    @property
+    def late_ms(self) -> int:
+        """When a job that nobody has taken is late: what a worker takes is real, however quick the clock."""
+        return int(LATE_MS * self.engine.clock.speed)
+
     def around(self) -> Around:
         """What there is to know beside a job's rows: why it waits, and what needs an operator."""
         engine = self.engine
         # A lock that was held for a moment is no reason.
         broken = engine.writer.stuck(STUCK_SECONDS) or engine.database.disk_full_reason()
-        return Around(self.now(), engine.near, broken, self.registry, engine.clock.speed)
+        return Around(self.now(), engine.near, broken, self.registry, self.late_ms)
 
     def enqueue_within(self, new: list[NewJob], connection: Any) -> Sequence[Enqueued]:
         """In the caller's own transaction, which the caller commits."""

@@ -84,7 +84,8 @@ def test_a_replacement_brings_its_own_tags_and_headers(harness: Harness) -> None
     sound(harness)
 
 
-def test_a_replacement_that_carries_nothing_takes_all_away_but_the_bound(harness: Harness) -> None:
+def timed(harness: Harness) -> tuple[Any, list[int]]:
+    """A task, and after how long it ran."""
     ran: list[int] = []
     start = harness.now
 
@@ -92,6 +93,11 @@ def test_a_replacement_that_carries_nothing_takes_all_away_but_the_bound(harness
     async def index() -> None:
         ran.append(harness.now - start)
 
+    return index, ran
+
+
+def test_a_replacement_that_carries_nothing_takes_all_away_but_the_bound(harness: Harness) -> None:
+    index, ran = timed(harness)
     wait = index.using(key="k", delay="1h", replace=True)
     job = wait.using(tags=("a",), headers={"x": "1"}, latest="2m").enqueue()
     wait.enqueue()
@@ -103,13 +109,7 @@ def test_a_replacement_that_carries_nothing_takes_all_away_but_the_bound(harness
 
 
 def test_a_bound_holds_from_the_first_that_says_one(harness: Harness) -> None:
-    ran: list[int] = []
-    start = harness.now
-
-    @harness.app.task
-    async def index() -> None:
-        ran.append(harness.now - start)
-
+    index, ran = timed(harness)
     quiet = index.using(key="k", delay="30s", replace=True)
     quiet.using(tags=("a",)).enqueue()
     for _ in range(8):

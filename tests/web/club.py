@@ -207,3 +207,8 @@ def with_club(app: App) -> Part:
     part = club()
     app.include(part)
     return part
+
+
+def paused(part: Part) -> list[str]:
+    found: list[str] = part.__dict__["paused"]
+    return found

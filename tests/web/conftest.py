@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from duework import App
+from duework import App, Part
 from duework.web.tokens import Tokens
+from tests.web.club import with_club
 
 HERE = "http://localhost"
 OURS = {"origin": HERE}
@@ -71,6 +72,16 @@ def site(emptied: str) -> Iterator[Site]:
 
     yield Site(app)
     app.close()
+
+
+@pytest.fixture
+def part(site: Site) -> Part:
+    return with_club(site.app)
+
+
+@pytest.fixture
+def browser(site: Site, part: Part) -> Browser:
+    return site.browser("operate")
 
 
 def task(app: App, name: str) -> Any:

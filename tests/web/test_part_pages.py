@@ -11,23 +11,8 @@ import pytest
 from duework import NotFound, Part, Template, UsageError
 from duework.web.parts.pages import regions_of, render_page
 from duework.web.visitor import Visitor
-from tests.web.club import with_club
+from tests.web.club import paused
 from tests.web.conftest import OURS, Browser, Site, check_page
-
-
-@pytest.fixture
-def part(site: Site) -> Part:
-    return with_club(site.app)
-
-
-@pytest.fixture
-def browser(site: Site, part: Part) -> Browser:
-    return site.browser("operate")
-
-
-def paused(part: Part) -> list[str]:
-    found: list[str] = part.__dict__["paused"]
-    return found
 
 
 def audit(site: Site) -> list[tuple[Any, ...]]:

@@ -15,26 +15,11 @@ from starlette.datastructures import UploadFile
 from duework import Part
 from duework.web.forms import BODY, FIELDS, FILES, file_name
 from duework.web.limits.settings import WebSettings
-from tests.web.club import with_club
+from tests.web.club import paused
 from tests.web.conftest import OURS, Browser, Site
 
 KIND = "multipart/form-data; boundary=x"
 PICTURE, MANY = "/club/users/7/picture", "/club/users/7/files"
-
-
-@pytest.fixture
-def part(site: Site) -> Part:
-    return with_club(site.app)
-
-
-@pytest.fixture
-def browser(site: Site, part: Part) -> Browser:
-    return site.browser("operate")
-
-
-def done(part: Part) -> list[str]:
-    found: list[str] = part.__dict__["paused"]
-    return found
 
 
 def field(name: str, value: str) -> bytes:
@@ -72,7 +57,7 @@ def test_a_file_comes_with_the_fields_of_its_form_is_audited_and_gone_afterwards
     )
 
     assert (answer.status_code, answer.headers["location"]) == (303, "/club/users/7")
-    assert done(part) == ["7 me me.png 10004=10004 b'\\x89PNG'"]
+    assert paused(part) == ["7 me me.png 10004=10004 b'\\x89PNG'"]
     assert "me.png is your picture" in browser.get("/club/users/7").text
     assert audit(site) == [("operate-0", "club.picture", PICTURE, "done")]
     with pytest.raises(ValueError, match="closed file"):
@@ -99,7 +84,7 @@ def test_one_or_none_or_several_as_the_action_says(part: Part, browser: Browser)
     assert words[0] == "Choose a file first."
     assert words[1] == "Send one file at a time."
     assert words[2] == "'other' takes no file: send it as 'file'."
-    assert done(part) == ["7 None", "7 a.png", "7 large 2000000", "7 a.png 0"]
+    assert paused(part) == ["7 None", "7 a.png", "7 large 2000000", "7 a.png 0"]
 
 
 def test_a_plain_form_is_read_too_and_other_actions_take_no_files(
@@ -108,11 +93,11 @@ def test_a_plain_form_is_read_too_and_other_actions_take_no_files(
     key = browser.form_key()
 
     assert browser.submit("/club/users/7/note").status_code == 303
-    assert done(part) == ["7 None"]
+    assert paused(part) == ["7 None"]
     answer = post(browser, "/club/users/7/pause", field("form", key) + END)
     assert answer.status_code == 415
     assert post(browser, PICTURE, b"{}", "application/json").status_code == 415
-    assert done(part) == ["7 None"]
+    assert paused(part) == ["7 None"]
 
 
 def hostile(key: str) -> Iterator[tuple[str, bytes, str, int]]:
@@ -149,7 +134,7 @@ def test_what_cannot_be_read_is_refused_with_a_sentence_and_no_action_is_called(
 
         assert answer.status_code == status, (what, answer.text)
         assert len(answer.json()["error"]["message"]) > 15, what
-    assert done(part) == []
+    assert paused(part) == []
     assert audit(site) == []
 
 
@@ -192,7 +177,7 @@ def test_a_header_in_a_file_name_is_one_of_the_part_and_of_no_answer(
 
     assert (answer.status_code, answer.headers["location"]) == (303, "/club/")
     assert [each[:5] for each in answer.headers.get_list("set-cookie")] == ["said="]
-    assert done(part) == ["7 a.gpx 3"]
+    assert paused(part) == ["7 a.gpx 3"]
 
 
 @dataclass
@@ -253,7 +238,7 @@ def test_a_form_that_is_too_long_is_refused_where_it_gets_too_long(
     assert (seen.status, seen.taken) == (413, 21)
     message = json.loads(seen.words)["error"]["message"]
     assert message == "A form has at most 20,000 bytes with its files."
-    assert done(part) == []
+    assert paused(part) == []
 
 
 def test_a_line_that_breaks_leaves_nothing(part: Part, browser: Browser) -> None:
@@ -262,7 +247,7 @@ def test_a_line_that_breaks_leaves_nothing(part: Part, browser: Browser) -> None
     asked = ask(browser, PICTURE, [body], cut="here")
 
     assert (asked.status, asked.taken) == (400, 1)
-    assert done(part) == []
+    assert paused(part) == []
 
 
 def test_a_disk_that_is_full_is_said_and_no_action_is_called(part: Part, browser: Browser) -> None:
@@ -272,7 +257,7 @@ def test_a_disk_that_is_full_is_said_and_no_action_is_called(part: Part, browser
 
     assert answer.status_code == 507
     assert "No space left" in answer.json()["error"]["message"]
-    assert done(part) == []
+    assert paused(part) == []
 
 
 def test_nothing_is_read_from_those_who_may_not_send(site: Site, part: Part) -> None:
@@ -293,7 +278,7 @@ def test_nothing_is_read_from_those_who_may_not_send(site: Site, part: Part) -> 
 
     assert [each.status for each in cases] == [401, 401, 403, 403, 421, 429]
     assert [each.taken for each in cases] == [0] * 6
-    assert done(part) == ["7 None"]
+    assert paused(part) == ["7 None"]
     assert ask(operator, PICTURE, body).status == 200
 
 
@@ -303,4 +288,4 @@ def test_a_program_with_a_token_sends_files_without_a_form_key(site: Site, part:
     answer = site.browser().post(PICTURE, files={"file": ("a.png", b"abc")}, headers=token)
 
     assert answer.json() == {"outcome": "a.png is your picture"}
-    assert done(part) == ["7  a.png 3=3 b'abc'"]
+    assert paused(part) == ["7  a.png 3=3 b'abc'"]

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.db.queries import load
-from duework.health.why import LATE_MS, Around, absent, not_writable, why
+from duework.health.why import Around, absent, not_writable, why
 from duework.health.words import MINUTE, count, first_line, length
 from duework.kernel.engine import OWN_TASKS
 from duework.kernel.job import OWN_QUEUE, POISON, LaneName
@@ -97,7 +97,7 @@ def _found(tx: Tx, around: Around) -> Iterator[Need]:
     yield from without
     yield from _unknown(tx, unknown)
     if not without:
-        yield from _late(tx, "late", flowing, LATE_MS * around.speed, around)
+        yield from _late(tx, "late", flowing, around.late_ms, around)
     failed = tx.query(NEEDS.failed, {"wanted": BOUND})
     yield from _failing([row for row in failed if row[3] < POISON])
     messages = tx.query(NEEDS.messages, {"bound": BOUND})
@@ -152,7 +152,7 @@ def _no_worker(tx: Tx, flowing: Sequence[_Head], around: Around) -> Iterator[Nee
 
 
 def _late(
-    tx: Tx, kind: Literal["late", "paused"], heads: Sequence[_Head], limit: float, around: Around
+    tx: Tx, kind: Literal["late", "paused"], heads: Sequence[_Head], limit: int, around: Around
 ) -> Iterator[Need]:
     """The oldest job of these lanes, if it has been ready for too long, and why."""
     late = [head for head in heads if around.now - max(head.since, _moved(head)) > limit]

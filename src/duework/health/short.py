@@ -11,7 +11,7 @@ from typing import Protocol
 
 from duework.clock import FOREVER
 from duework.health.status import Status, TaskStatus
-from duework.health.why import LATE_MS, Kind
+from duework.health.why import Kind
 from duework.health.words import first_line, on_the_clock
 
 GONE = frozenset({"dead", "rebooted"})
@@ -80,7 +80,7 @@ def _no_worker(job: OpenJob, seen: Status, line: TaskStatus | None) -> ShortWhy 
         return None
     if seen.workers:
         return ShortWhy("no worker", "no worker is alive")
-    if seen.now - job.due > LATE_MS * seen.speed:
+    if seen.now - job.due > seen.late_ms:
         return ShortWhy("no worker", "no worker has taken it")
     return None
 

@@ -20,8 +20,8 @@ from duework.kernel.operate import OPERATE
 
 NEEDS = load("duework.health", "needs")
 
-# Where nothing of a task runs although a job could have started so long ago, it is stuck.
-STUCK_MS = 60_000
+# A job that was ready for so long would have been taken by a worker that is there.
+LATE_MS = 30_000
 # No count goes beyond this; a count that reaches it means "at least".
 BOUND = 100_000
 
@@ -71,8 +71,8 @@ class Status:
     # Messages of outboxes that failed, and those of which nobody can tell.
     failed_messages: int = 0
     unsure_messages: int = 0
-    # How many seconds of its clock pass in a real one.
-    speed: float = 1.0
+    # `LATE_MS`, on a clock that may be quicker than the real one.
+    late_ms: int = LATE_MS
 
 
 def ours(seen: Status) -> list[TaskStatus]:
@@ -81,8 +81,8 @@ def ours(seen: Status) -> list[TaskStatus]:
 
 
 def stuck(seen: Status) -> list[TaskStatus]:
-    """Tasks of which nothing runs although a job could have started long ago."""
-    limit = STUCK_MS * seen.speed
+    """Tasks of which nothing runs although a job could have started long ago: twice what is late."""
+    limit = 2 * seen.late_ms
     return [line for line in ours(seen) if (line.free_for or 0) > limit and not line.running]
 
 
@@ -93,7 +93,7 @@ def status(
     near: bool,
     known: Callable[[str], bool] | None,
     own: bool = False,
-    speed: float = 1.0,
+    late_ms: int = LATE_MS,
 ) -> Status:
     """Look once; `known` says which tasks the asking process could run."""
     tx.query(OPERATE.in_order, {})
@@ -113,7 +113,7 @@ def status(
         ),
         paused,
         *_messages(tx),
-        speed,
+        late_ms,
     )
 
 

@@ -17,6 +17,7 @@ from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.db.queries import load
 from duework.errors import NotFound
+from duework.health.status import LATE_MS
 from duework.health.words import count, first_line, length, moment, on_the_clock
 from duework.kernel.claim import EXPIRED, EXPIRED_AFTER_FAILING
 from duework.kernel.job import POISON
@@ -52,8 +53,6 @@ Kind = Literal[
 
 # So many jobs that are ahead are counted, and no more.
 AHEAD = 1000
-# A job that was ready for so long would have been taken by a worker that is there.
-LATE_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +81,8 @@ class Around:
     # Why this process cannot write.
     broken: str | None
     registry: Registry
-    # How many seconds of its clock pass in a real one: what a worker takes is real.
-    speed: float = 1.0
+    # When a job that nobody has taken is late.
+    late_ms: int = LATE_MS
 
 
 class _Asked(NamedTuple):
@@ -219,7 +218,7 @@ def absent(found: list[Process], since: int, around: Around) -> str | None:
         return (
             f"No worker that has left a row is alive. The last one, {last.host}:{last.pid}, is dead"
         )
-    if around.now - since > LATE_MS * around.speed:
+    if around.now - since > around.late_ms:
         return f"No worker has taken it in {length(around.now - since)}, and none has left a row"
     return None
 

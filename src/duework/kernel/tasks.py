@@ -225,6 +225,8 @@ class Registry:
 
     def __init__(self) -> None:
         self._tasks: dict[str, Definition] = {}
+        # Former names, and what those tasks are called now.
+        self.renamed: dict[str, str] = {}
         self.queue_limits: dict[str, int] = {}
         # Context managers around every attempt of the user's tasks, the outermost first.
         self.arounds: list[AroundAttempt] = []
@@ -263,6 +265,7 @@ class Registry:
                 " its waiting jobs cannot be both"
             )
         self._tasks[alias] = definition
+        self.renamed[alias] = definition.name
         if definition.gates:
             self.task_paces[alias] = definition.gates
 
@@ -384,10 +387,6 @@ class Registry:
             for name, task in self._tasks.items()
             if task.policy.concurrency is not None
         }
-
-    def renamed(self) -> dict[str, str]:
-        """Former names, and what those tasks are called now."""
-        return {name: task.name for name, task in self._tasks.items() if name != task.name}
 
     def limits(self) -> dict[str, str]:
         """What holds over all processes, by what it is of, to be compared with that of another."""

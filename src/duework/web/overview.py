@@ -12,7 +12,6 @@ from duework.errors import DatabaseError
 from duework.health.activity import RANGES, Activity, Counted
 from duework.health.needs import Need
 from duework.health.status import Status, TaskStatus, ours, stuck
-from duework.health.why import LATE_MS
 from duework.web import charts
 from duework.web.dueline import dueline
 from duework.web.filters import dur
@@ -47,20 +46,20 @@ def overview(visit: Visit) -> Response:
         lines=lines[:LINES],
         hidden_lines=max(0, len(lines) - LINES),
         oldest=max(lags, default=None),
-        late=max(lags, default=0) > LATE_MS,
-        late_ms=LATE_MS * status.speed,
+        late=max(lags, default=0) > status.late_ms,
+        late_ms=status.late_ms,
         paused=status.paused,
         failed=status.failed,
         alive=sum(worker.seen in {"alive", "elsewhere"} for worker in status.workers),
         over=over,
         ranges=RANGES,
-        drawn=dueline(seen, _late(lines), LATE_MS, visit.zone),
+        drawn=dueline(seen, _late(lines), status.late_ms, visit.zone),
         seen=seen,
         total=seen.total,
         median=_within(seen.total, 0.5),
         slowest=_within(seen.total, 0.99),
         sparks=_sparks(seen),
-        spark_of=lambda line: _spark_of(seen, line),
+        spark_of=lambda line: _spark_of(seen, line, status.late_ms),
         seconds=len(seen.past) * seen.step / 1000,
         **sums(status),
     )
@@ -97,13 +96,13 @@ def _sparks(seen: Activity) -> dict[str, Markup]:
     }
 
 
-def _spark_of(seen: Activity, line: TaskStatus) -> Markup:
+def _spark_of(seen: Activity, line: TaskStatus, late_ms: int) -> Markup:
     """What was done with a task; in the colour of what is wrong with it, if something is."""
     points = seen.by_task.get((line.queue, line.task))
     if points is None:
         return Markup("")
     failed = sum(each[1] for each in points)
-    late = (line.lag or 0) > LATE_MS or line.paused
+    late = (line.lag or 0) > late_ms or line.paused
     tone = "fail" if failed and failed >= sum(each[0] for each in points) else "done"
     drawn = charts.spark([done + bad for done, bad in points], "warn" if late else tone, 84, 18)
     return Markup(drawn)  # noqa: S704 - numbers alone

@@ -145,7 +145,7 @@ class Rounds:
             alone=alone,
             queue_limits=registry.queue_limits,
             task_limits=registry.task_limits(),
-            renamed=registry.renamed(),
+            renamed=registry.renamed,
             admission=PaceRules(registry.task_paces, registry.queue_paces),
             floor=self._engine.floor or 0,
             keep_failed=registry.keep_failed,

@@ -371,6 +371,7 @@ class Worker:
     async def _after_error(self, round_: Round, error: Exception) -> None:
         """The round surely did not happen, or that is not known: fences decide when it is tried again."""
         held, self._rung = self._attempts, True
+        self._departure.asked = ()
         if isinstance(error, Unavailable):
             held.endings = round_.endings + held.endings
             held.uncharged = [*round_.uncharged, *held.uncharged]

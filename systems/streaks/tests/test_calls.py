@@ -118,7 +118,23 @@ def test_a_worker_that_dies_in_the_last_call_calls_nobody_twice(
     assert states.count("sent") <= sum(place.received().values())
 
 
-@pytest.mark.parametrize("wrong", ["20", "19", "24", "222", "-1", "late", "\uff12\uff12"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "20",
+        "19",
+        "24",
+        "222",
+        "-1",
+        "late",
+        "0223",
+        "022",
+        "+21",
+        "21.0",
+        "\uff12\uff12",
+        "\u0662\u0661",
+    ],
+)
 def test_a_second_hour_that_is_not_later_is_refused_by_its_name(place: Place, wrong: str) -> None:
     person = place.person()
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from duework import UsageError
 from systems.streaks.channels import notify
 from systems.streaks.check import STORE_CALENDAR, STORE_DAY
 from systems.streaks.pages import enqueue_test
@@ -14,16 +11,6 @@ from systems.streaks.people import Wishes, change
 from systems.streaks.rest import span
 from systems.streaks.tests.conftest import Place
 from systems.streaks.tests.test_cli import duework
-
-
-@pytest.mark.parametrize("text", ["0223", "022", "+21", "21.0", "\u0662\u0661", "24", "19"])
-def test_a_later_hour_is_an_hour(place: Place, text: str) -> None:
-    person = place.person()
-
-    with pytest.raises(UsageError, match="second_hour"):
-        place.change(person, second_hour=text)
-
-    assert place.row(person.login).second_hour is None
 
 
 def test_a_row_whose_clock_cannot_be_read_holds_up_nobody(place: Place) -> None:

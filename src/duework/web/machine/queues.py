@@ -13,7 +13,6 @@ from duework.db.database import Tx
 from duework.errors import NotFound, UsageError
 from duework.health.activity import Slots, per_queue, slots_of
 from duework.health.status import TaskStatus, ours
-from duework.health.why import LATE_MS
 from duework.kernel.job import OWN_QUEUE
 from duework.web.acts import acted, ask, sure, told, written
 from duework.web.filters import clock, counted
@@ -32,6 +31,7 @@ class QueueLine:
     limit: int | None
     paused: bool
     ended: Sequence[int]
+    late_ms: int
 
     @property
     def ready(self) -> int:
@@ -51,7 +51,7 @@ class QueueLine:
 
     @property
     def late(self) -> bool:
-        return any((each.free_for or 0) > LATE_MS for each in self.tasks)
+        return any((each.free_for or 0) > self.late_ms for each in self.tasks)
 
     @property
     def tone(self) -> str:
@@ -86,6 +86,7 @@ def _lines(visit: Visit) -> tuple[list[QueueLine], Sequence[str]]:
             limits.get(name),
             name in status.paused or "*" in status.paused,
             ended.get(name, [0] * 12),
+            status.late_ms,
         )
         for name in names
         if name != OWN_QUEUE
@@ -106,7 +107,7 @@ def queues(visit: Visit) -> Response:
         stopped=[line for line in lines if line.paused],
         unknown=[(line.name, line.unknown[0]) for line in lines if line.unknown],
         late=[line for line in lines if line.late],
-        late_ms=LATE_MS,
+        late_ms=visit.app.wiring.late_ms,
     )
 
 
@@ -125,7 +126,7 @@ def queue(visit: Visit) -> Response:
         heading=name,
         line=found,
         everything="*" in paused,
-        late_ms=LATE_MS,
+        late_ms=visit.app.wiring.late_ms,
         paces=[gate.name for gate in gates],
         total=sum(each.done for each in seen.counted),
         bad=sum(each.failed for each in seen.counted),

@@ -13,7 +13,6 @@ from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.durations import human, milliseconds
 from duework.errors import UsageError
-from duework.health.why import LATE_MS
 from duework.shapes.schedules.calendar import When
 from duework.shapes.schedules.declare import Scheduling
 from duework.shapes.schedules.handle import Schedule
@@ -59,7 +58,7 @@ def schedules(visit: Visit) -> Response:
     return show(
         *(visit, "schedules.html"),
         rows=shown,
-        late=[each for each in active if (each.due or now) < now - LATE_MS],
+        late=[each for each in active if (each.due or now) < now - visit.app.wiring.late_ms],
         paused=[each for each in shown if each.state == "paused"],
         going=len(active),
         failing=failing,
@@ -111,7 +110,7 @@ def schedule(visit: Visit) -> Response:
         *(visit, "schedule.html"),
         heading=found.key,
         schedule=found,
-        late=found.state == "active" and (found.due or now) < now - LATE_MS,
+        late=found.state == "active" and (found.due or now) < now - visit.app.wiring.late_ms,
         axis=strip.axis(),
         track=strip.row(found, past.of(found.key)),
         coming=with_turns(slots, found.tz),
