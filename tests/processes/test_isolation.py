@@ -194,7 +194,7 @@ def test_a_process_that_ends_without_a_result_has_crashed(
 
     job = getattr(bench.tasks, name).enqueue()
 
-    attempts = until(job.attempts, within=3)
+    attempts = until(job.attempts)
     assert attempts[0].outcome == "crashed alone"
     assert why in attempts[0].error
     assert job.refresh().state == "open"
@@ -241,8 +241,8 @@ def test_at_its_timeout_a_process_is_killed_with_all_it_started(shared: Shared) 
     assert (job.state, job.error) == ("failed", "it ran longer than its timeout of 500ms")
     child = bench.notes("start", job)[0].pid
     grandchild = int(bench.notes("grandchild", job)[0].what.partition("-")[2])
-    until(lambda: not alive(child), within=2)
-    until(lambda: not alive(grandchild), within=2)
+    until(lambda: not alive(child))
+    until(lambda: not alive(grandchild))
     assert not [fact for fact in worker.facts("JobStuck") if fact["job"] == job.id]
 
 
@@ -294,9 +294,9 @@ def test_many_processes_in_a_row_leave_nothing_behind(shared: Shared) -> None:
 
     results = [job.result for job in bench.settled(jobs)]
     assert results == list(range(40))
-    assert until(lambda: _handles(worker) <= handles + 2, within=3)
+    assert until(lambda: _handles(worker) <= handles + 2)
     assert _threads(worker) <= threads + 1
-    assert until(lambda: len(worker.family()) <= len(family), within=3)
+    assert until(lambda: len(worker.family()) <= len(family))
 
 
 def _handles(worker: Worker) -> int:
@@ -337,8 +337,8 @@ def test_what_a_task_has_started_ends_with_its_worker(desk: Bench) -> None:
 
     worker.kill()
 
-    until(lambda: not alive(child), within=5)
-    until(lambda: not alive(grandchild), within=5)
+    until(lambda: not alive(child))
+    until(lambda: not alive(grandchild))
 
 
 NO_GUARD = """

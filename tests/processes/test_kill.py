@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 # A lease so long that no test could wait for its end.
 LONG = {"lease": "60s"}
 # Far less than the lease, also on a machine with other things to do; `make bench` says how soon it really is.
-SOON = 10
+SOON = 20
 KILLS = int(os.environ.get("KILLS", "3"))
 
 
@@ -144,7 +144,7 @@ def test_a_process_of_its_own_dies_with_its_worker(desk: Bench) -> None:
 
     first.kill()
 
-    until(lambda: not any(alive(pid) for pid in family), within=2)
+    until(lambda: not any(alive(pid) for pid in family))
 
 
 def test_recovery_is_quick_every_time(desk: Bench, record_property: pytest.RecordProperty) -> None:
@@ -187,12 +187,12 @@ def test_a_stopped_process_is_not_a_crash_and_changes_nothing_when_it_wakes(desk
     desk.started(job)
     second = desk.start(lease="1s")
 
-    first.signal(signal.SIGSTOP)
+    desk.freeze(first)
     desk.started(job, times=2)
     assert job.wait("30s").state == "done"
     first.signal(signal.SIGCONT)
 
-    until(lambda: desk.notes("raised-CancelledError", job), within=3)
+    until(lambda: desk.notes("raised-CancelledError", job))
     assert [fact["job"] for fact in first.facts("LeaseWasLost")] == [job.id]
     assert desk.notes("start", job)[1].pid == second.pid, "no suspect: it runs like any other"
     assert [attempt.outcome for attempt in job.attempts()] == ["lost"]
@@ -202,16 +202,16 @@ def test_a_stopped_process_is_not_a_crash_and_changes_nothing_when_it_wakes(desk
 
 def test_a_result_that_comes_after_the_lease_is_fenced_off(desk: Bench) -> None:
     workers = [desk.start(lease="1s"), desk.start(lease="1s")]
-    job = desk.tasks.nap.enqueue(0.3)
+    job = desk.tasks.nap.enqueue(1)
     holder = desk.started(job).pid
     first, second = sorted(workers, key=lambda worker: worker.pid != holder)
 
     # It ends while its process stands still; on waking up it would settle at once.
-    first.signal(signal.SIGSTOP)
+    desk.freeze(first)
     assert job.wait("30s").state == "done"
     first.signal(signal.SIGCONT)
 
-    until(lambda: first.facts("LeaseWasLost"), within=3)
+    until(lambda: first.facts("LeaseWasLost"))
     time.sleep(0.3)
     assert [row.note for row in desk.effects(job)] == ["fence 2"]
     assert job.refresh().fence == 2
@@ -228,13 +228,13 @@ def test_a_pause_that_was_taken_for_a_crash_is_excused(desk: Bench) -> None:
     desk.start(lease="1s")
 
     # Seen from another host, a process that stands still looks like one that died.
-    first.signal(signal.SIGSTOP)
+    desk.freeze(first)
     until(job.attempts)
     assert [attempt.outcome for attempt in job.attempts()] == ["crashed"]
     first.signal(signal.SIGCONT)
 
-    until(lambda: [attempt.outcome for attempt in job.attempts()] == ["lost"], within=3)
-    assert job.wait("5s").crashes == 0
+    until(lambda: [attempt.outcome for attempt in job.attempts()] == ["lost"])
+    assert job.wait("20s").crashes == 0
     assert len(desk.effects(job)) == 1
 
 

@@ -18,24 +18,24 @@ def test_a_handler_that_ignores_its_cancellation_is_given_up(desk: Bench) -> Non
     desk.started(job)
     other = desk.tasks.quick.enqueue("other")
 
-    end = job.wait("5s")
+    end = job.wait("20s")
     assert (end.state, end.error) == ("failed", "it ran longer than its timeout of 300ms")
     assert worker.wait_for("JobStuck")["job"] == job.id
-    assert other.wait("3s").state == "done", "its slot is free again"
+    assert other.wait("20s").state == "done", "its slot is free again"
 
 
 def test_a_stuck_thread_blocks_nobody_and_its_late_result_is_dropped(desk: Bench) -> None:
     worker = desk.start(patience=400, threads=1)
-    job = desk.tasks.stuck.enqueue(2.5)
+    job = desk.tasks.stuck.enqueue(4)
     desk.started(job)
     others = [desk.tasks.quick.enqueue("async"), desk.tasks.long_thread.enqueue(0)]
 
-    ended = desk.settled(others, within=3)
+    ended = desk.settled(others)
 
     assert [other.state for other in ended] == ["done", "done"]
     assert not desk.notes("end", job), "the stuck one is still at it"
     assert job.refresh().error == "it ran longer than its timeout of 300ms"
-    until(lambda: desk.notes("end", job), within=4)
+    until(lambda: desk.notes("end", job))
     time.sleep(0.2)
     end = job.refresh()
     assert (end.state, end.error, end.failures) == (

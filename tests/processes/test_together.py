@@ -68,4 +68,4 @@ def test_a_server_that_is_restarted_under_load_loses_and_doubles_nothing(
         assert len(desk.effects()) == 400
         assert [worker.process.poll() for worker in workers] == [None, None]
         late = desk.tasks.quick.enqueue("after all that")
-        assert late.wait("5s").state == "done"
+        assert late.wait("20s").state == "done"

@@ -97,7 +97,7 @@ def test_what_is_enqueued_just_before_a_worker_listens_is_found(on_postgres: Ben
     time.sleep(max(0.0, born + 0.65 - time.monotonic()))
     job = on_postgres.tasks.quick.enqueue("in between")
 
-    assert job.wait("3s").state == "done"
+    assert job.wait("5s").state == "done"
 
 
 def test_an_idle_worker_gives_sqlite_no_statement(on_sqlite: Bench) -> None:

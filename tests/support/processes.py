@@ -14,12 +14,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+import apsw
 import pytest
 
 from duework import App, Job
@@ -30,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("programs.py")
 
 
-def until(look: Callable[[], T], within: float = 10, every: float = 0.01) -> T:
+def until(look: Callable[[], T], within: float = 20, every: float = 0.01) -> T:
     """The first true answer; fails if there is none in time."""
     deadline = time.monotonic() + within
     while not (found := look()):
@@ -67,7 +68,7 @@ class Worker:
     def log(self) -> str:
         return self._log.read_text()
 
-    def wait_for(self, name: str, within: float = 10) -> dict[str, Any]:
+    def wait_for(self, name: str, within: float = 20) -> dict[str, Any]:
         return until(lambda: self.facts(name), within)[0]
 
     def signal(self, number: int) -> None:
@@ -169,6 +170,38 @@ class Bench:
             assert process.poll() is None, worker.log()
         return worker
 
+    def freeze(self, worker: Worker) -> None:
+        """Stop a process (SIGSTOP) where it holds no lock; with one, nobody could write meanwhile."""
+
+        def stopped_free() -> bool:
+            worker.signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, worker.pid, os.WSTOPPED)
+            free = not self._locked()
+            if not free:
+                worker.signal(signal.SIGCONT)
+            return free
+
+        until(stopped_free, every=0.05)
+
+    def _locked(self) -> bool:
+        """Whether a transaction stays open that was open at the call."""
+        if self.url.startswith("sqlite"):
+            with closing(self.app.connect()) as connection:
+                connection.setbusytimeout(200)
+                try:
+                    connection.execute("begin immediate")
+                except apsw.BusyError:
+                    return True
+                return False
+        time.sleep(0.1)
+        open_since = "xact_start < now() - interval '100 ms'"
+        return bool(
+            self.app.read(
+                f"""select pid from pg_stat_activity
+                where datname = current_database() and {open_since}"""
+            )
+        )
+
     def close(self) -> None:
         for worker in self._workers:
             family = worker.family()
@@ -195,7 +228,7 @@ class Bench:
                 found.append(each)
         return found
 
-    def started(self, job: Job[Any], times: int = 1, within: float = 10) -> Note:
+    def started(self, job: Job[Any], times: int = 1, within: float = 20) -> Note:
         """Wait for the n-th start of a job."""
         return until(lambda: self.notes("start", job)[times - 1 :], within)[0]
 
