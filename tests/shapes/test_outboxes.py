@@ -431,7 +431,76 @@ def test_a_retry_after_a_rejection_has_another_key(harness: Harness) -> None:
     mail.retry(row.id)
     harness.advance("10s")
 
-    assert [key for _, key in there.submits] == ["k", "k:1"]
+    found = mail.get_message(row.id)
+    assert [key for _, key in there.submits] == found.sent_keys == ["k", "k:-1"]
+    assert found.state == "sent"
+
+
+class Remembering(Upstream):
+    """Takes each key once, as a provider does; what it took of `rejected` it gives up the first time."""
+
+    def __init__(self, *rejected: str) -> None:
+        super().__init__()
+        self.rejected = list(rejected)
+        self.taken: dict[str, Message] = {}
+        self.lost = 0
+
+    remembers_keys = "1d"
+
+    async def submit(self, message: Message, key: str) -> Any:
+        self.submits.append((message.to, key))
+        self.taken.setdefault(key, message)
+        if self.lost:
+            self.lost -= 1
+            raise ConnectionResetError
+        return Accepted(key)
+
+    async def poll(self, handle: str, message: Message) -> Any:
+        if message.to in self.rejected:
+            self.rejected.remove(message.to)
+            return Rejected("bounced")
+        return Sent()
+
+    def arrived(self) -> list[str]:
+        return sorted(each.to for each in self.taken.values())
+
+
+def test_no_key_of_the_users_is_that_of_another_message_that_was_begun_anew(
+    harness: Harness,
+) -> None:
+    keys = ["k", "k:1", "k:2", "k:-1", "k:-2", "k:-1:-1", "k:-0"]
+    there = Remembering(*keys, *keys)
+    mail = harness.app.outbox("email", there)
+    rows = [mail.using(key=key).enqueue(Message(key)) for key in keys]
+    for _ in range(2):
+        harness.advance("1m")
+        assert mail.retry_failed() == len(keys)
+    harness.advance("1m")
+
+    assert states(harness, mail, *rows) == ["sent"] * len(keys)
+    # Three rounds of each: nothing was taken for what another message had sent.
+    assert there.arrived() == sorted(keys * 3)
+    known = [key for row in rows for key in mail.get_message(row.id).sent_keys]
+    assert sorted(known) == sorted(there.taken)
+
+
+def test_a_round_of_a_version_that_counted_upward_keeps_its_key(harness: Harness) -> None:
+    there = Remembering("ada")
+    mail = harness.app.outbox("email", there)
+    row = mail.using(key="k").enqueue(ADA)
+    harness.advance("10s")
+    mail.retry(row.id)
+    # As it was stored by such a version, with a submit of which nobody knows the outcome.
+    with harness.app.transaction() as tx:
+        tx.write("update duework_outbox set round = 1 where id = :id", id=row.id)
+    there.lost, there.rejected = 2, ["ada"]
+    harness.advance("1m")
+
+    assert [key for _, key in there.submits] == ["k", "k:1", "k:1", "k:1"]
+    assert (mail.get_message(row.id).state, there.arrived()) == ("failed", ["ada", "ada"])
+    mail.retry(row.id)
+    harness.advance("10s")
+    assert there.submits[-1] == ("ada", "k:-2")
     assert mail.get_message(row.id).state == "sent"
 
 

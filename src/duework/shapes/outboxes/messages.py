@@ -6,6 +6,7 @@ or sending, a job is there that submits or polls it; settled, it is kept for a w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +37,8 @@ KIND = "outbox"
 HOUR = 3_600_000
 # Counts for people stop here.
 BOUND = 10_000
+# How the key of a message ends that was begun anew: a key of the user's that ends so is never sent as it is.
+ANEW = re.compile(r":-[0-9]+\Z")
 
 MessageState = Literal["queued", "sending", "sent", "failed", "unsure", "cancelled"]
 STATES: tuple[MessageState, ...] = ("queued", "sending", "sent", "failed", "unsure", "cancelled")
@@ -75,7 +78,18 @@ class OutboxMessage(msgspec.Struct, frozen=True):
     @property
     def sent_key(self) -> str:
         """The key that the other side is given; another one after it has rejected the message."""
-        return self.key if not self.round else f"{self.key}:{self.round}"
+        return self._sent_as(self.round)
+
+    @property
+    def sent_keys(self) -> list[str]:
+        """Every key that the other side may have been given, the present one last."""
+        # Above 0 they are of a version that counted upward.
+        upward = self.round >= 0
+        first, step = (0, 1) if upward else (first_round(self.key), -1)
+        return [self._sent_as(each) for each in range(first, self.round + step, step)]
+
+    def _sent_as(self, number: int) -> str:
+        return self.key if not number else f"{self.key}:{number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +107,14 @@ class NewMessage:
 
 def submit_task(outbox: str) -> str:
     return f"{outbox}.submit"
+
+
+def first_round(key: str) -> int:
+    """Rounds count downward from 0, or from -1 if the key alone could be that of another one's round.
+
+    So what the other side is given ends in `:-N` for all rounds but 0, and for none of them twice.
+    """
+    return -1 if ANEW.search(key) else 0
 
 
 def job_for(row: NewMessage | OutboxMessage, task: str, identifier: int, at: int) -> NewJob:
@@ -229,6 +251,7 @@ class OutboxOperator:
         key = new.key or f"{new.outbox}:{identifier}"
         row = {"id": identifier, "outbox": new.outbox, "message": new.stored, "key": key}
         row |= {"queue": new.queue, "priority": new.priority, "lane": new.lane, "now": now}
+        row["round"] = first_round(key)
         while not tx.query(OUTBOXES.insert, {**row, "due": max(now, new.at) + HOUR}):
             # Whoever has the key may be deleted before it is looked at; then it is free.
             for known, stored in tx.query(OUTBOXES.by_key, {"outbox": new.outbox, "key": key}):

@@ -2,8 +2,8 @@
 
 -- name: insert
 -- Nothing is returned if the outbox has a message with that key.
-insert into duework_outbox (id, outbox, key, message, state, job, queue, priority, lane, created, due)
-values (:id, :outbox, :key, :message, 'queued', 0, :queue, :priority, :lane, :now, :due)
+insert into duework_outbox (id, outbox, key, message, state, job, queue, priority, lane, round, created, due)
+values (:id, :outbox, :key, :message, 'queued', 0, :queue, :priority, :lane, :round, :now, :due)
 on conflict (outbox, key) do nothing
 returning id
 
@@ -123,8 +123,10 @@ set state = :state, error = :error, settled = :now, due = :due
 where id = :id and state = 'unsure'
 
 -- name: queued_again
+-- Rounds count downward. One above 0 is of a version that counted upward, and keeps its key until it is over.
 update duework_outbox
-set state = 'queued', job = :job, round = round + :raised, handle = null, accepted = null,
+set state = 'queued', job = :job, handle = null, accepted = null,
+    round = case when :raised = 1 then -abs(round) - 1 else round end,
     unsure_since = null, errors = 0, settled = null, due = :due
 where id = :id
 
