@@ -27,6 +27,7 @@ _OLDEST = (
     "select created from mailroom_queue"
     " where (:tenant = '' or tenant = :tenant) and status = :status order by id limit 1"
 )
+_REPORTS = "select * from mailroom_event where key = :key order by at, id limit 200"
 
 
 def listed(
@@ -120,17 +121,16 @@ def shown(message: OutboxMessage) -> dict[str, Any]:
 
 def story(message: OutboxMessage) -> list[dict[str, Any]]:
     """The delivery log of a message: whom it was offered to, and what was reported afterwards."""
-    lines = [_tried(row) for row in tries.of_message(part.app, message.key)]
-    reports = part.app.read(
-        "select * from mailroom_event where key = :key or key like :rounds order by at, id limit 200",
-        key=message.key,
-        rounds=f"{message.key}:%",
-    )
-    lines += [
-        {"at": row.at, "what": row.what, "who": row.address, "detail": row.detail}
-        for row in reports
-    ]
+    keys = message.sent_keys
+    lines = [_tried(row) for row in tries.of_message(part.app, keys)]
+    # What the tenant was told stands under the message's own key.
+    for key in dict.fromkeys([message.key, *keys]):
+        lines += [_reported(row) for row in part.app.read(_REPORTS, key=key)]
     return sorted(lines, key=lambda each: int(each["at"]))
+
+
+def _reported(row: Any) -> dict[str, Any]:
+    return {"at": row.at, "what": row.what, "who": row.address, "detail": row.detail}
 
 
 def _tried(row: Any) -> dict[str, Any]:

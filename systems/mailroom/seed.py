@@ -47,23 +47,20 @@ def promises(app: App) -> list[Promise]:
         "select id, key, status, tenant, error from mailroom_queue"
         " where status <> 'cancelled' order by id"
     )
-    rounds = _rounds()
+    keys = _sent_keys()
+    ledger_key = outbox.provider.ledger_key
     return [
-        Promise(_ledger_key(row.key, rounds[row.id]), row.id, row.tenant, row.status, row.error)
+        Promise(ledger_key(keys[row.id]), row.id, row.tenant, row.status, row.error)
         for row in rows
-        if row.id in rounds
+        if row.id in keys
     ]
 
 
-def _rounds() -> dict[int, int]:
-    """How often each message was begun anew: its key at the provider has that at its end."""
-    found: dict[int, int] = {}
+def _sent_keys() -> dict[int, str]:
+    """The key under which each message went to the provider last."""
+    found: dict[int, str] = {}
     last = 2**62
     while page := box.messages(before=last, limit=1000):
-        found |= {each.id: each.round for each in page}
+        found |= {each.id: each.sent_key for each in page}
         last = page[-1].id
     return found
-
-
-def _ledger_key(key: str, turn: int) -> str:
-    return outbox.provider.ledger_key(f"{key}:{turn}" if turn else key)

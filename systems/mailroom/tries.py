@@ -54,15 +54,13 @@ class Tries:
             tx.write(FAILED, key=key, provider=provider, error=error[:500], now=app.now())
 
 
-def of_message(app: App, key: str) -> Sequence[Any]:
-    """The providers that a message was offered to, first things first; also of earlier rounds."""
-    return app.read(
-        "select * from mailroom_try where key = :key or key like :rounds order by first_at, provider",
-        key=key,
-        rounds=key.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + ":%",
-    )
+def of_message(app: App, keys: Sequence[str]) -> Sequence[Any]:
+    """The providers that a message was offered to under these keys, first things first."""
+    rows = [row for key in keys for row in app.read(OFFERED, key=key)]
+    return sorted(rows, key=lambda row: (int(row.first_at), str(row.provider)))
 
 
+OFFERED = "select * from mailroom_try where key = :key"
 BEGIN = """
 insert into mailroom_try (key, provider, ref, state, tries, first_at, last_at)
 values (:key, :provider, :ref, 'trying', 1, :now, :now)

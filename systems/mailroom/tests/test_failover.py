@@ -42,7 +42,7 @@ class Chain:
         return self.box.get_message(identifier).state
 
     def tried(self, number: int) -> dict[str, str]:
-        return {row.provider: row.state for row in of_message(self.app, f"acme:{number}")}
+        return {row.provider: row.state for row in of_message(self.app, [f"acme:{number}"])}
 
 
 class Bench:

@@ -296,6 +296,12 @@ def test_messages_are_cancelled_and_retried(room: Room) -> None:
     ]
     assert set(room.delivered().values()) == {1}
     assert room.delivered().keys() == set(map(operation_id, ["acme:kept", again, other.key]))
+    # Each log has what was done for its message: two rounds here, one there.
+    stories = [board.story(board.found(each.id)) for each in (kept, other)]
+    assert [[line["what"] for line in each] for each in stories] == [
+        ["was asked"] * 2,
+        ["was asked"],
+    ]
 
 
 @pytest.mark.rows("002-X2")
