@@ -18,7 +18,7 @@ from systems.reminders import attempts, endpoints, log
 from systems.reminders.attempts import Call
 from systems.reminders.part import part, settings
 from systems.reminders.providers import resend, smtp
-from systems.reminders.rules import webhook_id
+from systems.reminders.rules import sent_id
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ async def webhook(to: Send, endpoint: str, body: str, key: str) -> None:
     found = endpoints.find(endpoint)
     if found.state == "off":
         raise Fail(f"the endpoint {found.name} is switched off: {found.reason}")
-    id_ = webhook_id(key)
+    id_ = sent_id(key, body)
     headers = signed(endpoints.secrets_of(found, to.now, to.secret), id_, body, to.now)
     began = to.now
     try:
@@ -81,7 +81,8 @@ async def replay(job: int) -> int:
     if found.body is None:
         raise Conflict(f"fire {job} had no webhook, or its body is no longer kept")
     endpoint = log.endpoint_of(found)
-    return await _by_hand("replay", endpoint, webhook_id(f"{found.key}:webhook"), found.body, job)
+    id_ = sent_id(f"{found.key}:webhook", found.body)
+    return await _by_hand("replay", endpoint, id_, found.body, job)
 
 
 async def _by_hand(kind: attempts.Kind, endpoint: str, id_: str, body: str, job: int | None) -> int:

@@ -6,7 +6,7 @@ import msgspec
 
 from duework import App
 from systems.reminders import log
-from systems.reminders.rules import webhook_id
+from systems.reminders.rules import sent_id
 
 
 class Promise(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,9 @@ def _of(app: App, fire: log.Fire) -> list[Promise]:
     return [
         Promise(
             channel=name,
-            key=f"{fire.key}:email" if name == "email" else webhook_id(f"{fire.key}:{name}"),
+            key=f"{fire.key}:email"
+            if name == "email"
+            else sent_id(f"{fire.key}:{name}", fire.body),
             state=state,
             reminder=fire.reminder,
         )

@@ -92,8 +92,13 @@ def key_of(reminder: str) -> str:
 
 
 def webhook_id(key: str) -> str:
-    """The id that a receiver knows a webhook by, which has no dots: the same over all tries."""
-    return key.replace(".", "-")
+    """The id that a receiver knows a webhook by, which has no dots; no id of a reminder has a tilde."""
+    return key.replace(".", "~")
+
+
+def sent_id(key: str, body: str | None) -> str:
+    """The id of a webhook as its stored body says it: what was begun stays the same over all versions."""
+    return webhook_id(key) if body is None else str(msgspec.json.decode(body)["id"])
 
 
 def timing(asked: NewReminder | Change, zone: str, now: int) -> dict[str, Any] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from duework import Conflict, UsageError
 from duework.testing import Harness
 from systems.reminders import attempts, book, channels, endpoints, log
+from systems.reminders.promises import promises
+from systems.reminders.rules import NewReminder
 from systems.reminders.tests.conftest import Hook, remind, use
 from systems.reminders.tests.test_web import Web
 from systems.twins import Twins
@@ -32,6 +35,42 @@ def test_each_call_is_listed_with_its_answer_up_to_two_kibibytes(h: Harness, t: 
     assert last.answer is not None
     assert len(attempts.cut("é" * 5000).encode()) <= 2048
     assert attempts.cut("a\0b") == "a\ufffdb"
+
+
+def test_two_reminders_whose_ids_differ_in_a_dot_are_two_for_their_receiver(
+    h: Harness, t: Twins
+) -> None:
+    hook = Hook(t)
+    at = datetime.fromtimestamp(h.now / 1000 + 3600, UTC).isoformat()
+    for name in ("pay.day", "pay-day", "pay_day"):
+        book.create(NewReminder(title=name, endpoint=hook.id, at=at), id_=name)
+
+    h.advance("2h")
+
+    arrived = t.hooks.ledger.counts("id")
+    assert sorted(arrived.values()) == [1, 1, 1]
+    assert {each.key for each in promises(h.app)} == arrived.keys()
+
+
+def test_a_call_that_an_earlier_version_began_keeps_the_id_that_it_had(
+    h: Harness, t: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = Hook(t)
+    hook.answers(503, 200)
+    at = datetime.fromtimestamp(h.now / 1000 + 3600, UTC).isoformat()
+    with monkeypatch.context() as earlier:
+        earlier.setattr("systems.reminders.fire.webhook_id", lambda key: key.replace(".", "-"))
+        made = book.create(NewReminder(title="x", endpoint=hook.id, at=at), id_="pay.day")
+        h.advance("1h")
+    h.advance("1h")
+
+    calls = attempts.recent()
+    assert [each.status for each in calls] == [200, 503]
+    assert {each.webhook_id for each in calls} == {
+        f"schedule:reminders:pay-day@{made.next_fire_at}:webhook"
+    }
+    assert asyncio.run(channels.replay(log.recent()[0].job)) == 200
+    assert t.hooks.ledger.counts("id", "delivered") == {calls[0].webhook_id: 2}
 
 
 def test_an_endpoint_that_fails_again_and_again_is_warned_of_and_then_switched_off(

@@ -111,7 +111,7 @@ def test_times_that_cannot_be_meant_are_refused(given: dict[str, str], why: str)
 
 
 def test_the_id_of_a_webhook_has_no_dots() -> None:
-    assert webhook_id("reminders.fire:7:webhook") == "reminders-fire:7:webhook"
+    assert webhook_id("reminders.fire:7:webhook") == "reminders~fire:7:webhook"
 
 
 def test_loopback_receivers_are_let_through_only_while_the_mail_provider_is_a_twin() -> None:
