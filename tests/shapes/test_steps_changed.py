@@ -201,6 +201,33 @@ def test_a_signal_that_one_run_of_a_job_has_taken_is_not_taken_by_the_next_run(h
     is_sound(h)
 
 
+def test_a_wait_for_another_event_needs_attention_although_its_name_reads_the_same(
+    h: Harness,
+) -> None:
+    waits = [("paid:7", ""), ("paid", "7" * 250)]
+
+    @h.app.task
+    async def order(run: Run, number: int) -> Any:
+        event, key = waits[number]
+        return await run.wait_for(event, key=key)
+
+    jobs = [order.enqueue(number) for number in range(2)]
+    h.drain()
+    waits[:] = [("paid", "7"), ("paid", "7" * 249 + "8")]
+    for job in jobs:
+        h.app.job(job.id).run_now()
+    h.drain()
+
+    found = {each.job: each for each in h.app.workflows("attention")}
+    assert found.keys() == {job.id for job in jobs}
+    waits[0] = ("paid:7", "")
+    found[jobs[0].id].resume()
+    h.drain()
+    h.app.signal("paid:7", "yes")
+    h.drain()
+    assert jobs[0].refresh().result == "yes"
+
+
 def test_a_step_that_its_task_does_not_await_fails_the_attempt_and_commits_nothing(
     h: Harness,
 ) -> None:

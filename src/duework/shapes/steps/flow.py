@@ -113,6 +113,10 @@ class Flow:
         NewSignal(event, key)  # refuses what is no name
         async with self._arrived((f"{event}:{key}" if key else event)[:NAME], "wait") as found:
             row = found
+            if row.state != "trying" and (row.event, row.key) != (event, key):
+                # Its name is both in one text, and cut: another wait may have the same.
+                self._unreached = row
+                raise WorkerFreed
             if row.state == "trying":
                 due = NEVER if within is None else min(self._now() + milliseconds(within), NEVER)
                 row = row._replace(state="waiting", event=event, key=key, due=due)
