@@ -95,7 +95,7 @@ VALUES: dict[str, Any] = {
 ESPECIALLY: dict[str, dict[str, Any]] = {
     "delivery.insert": {"job": 10**6},
     "delivery.decide": {"state": "failed"},
-    "outbox.insert": {"id": 10**6, "key": "new"},
+    "outbox.insert": {"id": 10**6, "key": "new", "round": 0},
     "outbox.search_lane": {"lane": "tenant"},
     "object.create": {"id": 10**6, "key": "new"},
 }
