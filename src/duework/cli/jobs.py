@@ -15,6 +15,7 @@ from duework.clock import FOREVER
 from duework.durations import human
 from duework.kernel.job import PHASES
 from duework.observe.log import escaped
+from duework.observe.words import tally
 
 MOST = 1000
 # Where the engine's own jobs are, such as the one that prunes.
@@ -73,7 +74,8 @@ def show_list(out: Out, found: list[Job[Any]], now: int, limit: int, *, phase: b
         ["!id", *(["!phase"] if phase else []), "task", ">failures", "!when", "key or error"],
         [
             (
-                *(job.id, *([job.phase] if phase else []), job.task, job.failures),
+                *(job.id, *([job.phase] if phase else []), job.task),
+                tally(job.failures, job.crashes),
                 *(ago(job.settled or job.due, now), first_line(job.error) or job.key or ""),
             )
             for job in found

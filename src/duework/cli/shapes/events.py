@@ -11,6 +11,7 @@ from duework.cli.jobs import MOST
 from duework.cli.out import Out, ago, first_line
 from duework.codec import encode
 from duework.observe.log import escaped
+from duework.observe.words import tally
 
 
 @click.group()
@@ -65,7 +66,7 @@ def show(app: App, out: Out, event_id: int) -> None:
         (
             each.subscriber,
             each.state or "over",
-            each.failures or 0,
+            tally(each.failures or 0, each.crashes or 0),
             each.job,
             first_line(each.error),
         )
@@ -108,7 +109,10 @@ def failed(app: App, out: Out, subscriber: str, limit: int, before: int) -> None
         return
     now = app.now()
     rows = [
-        (each.event.id, each.job, each.failures, ago(each.settled, now), first_line(each.error))
+        (
+            *(each.event.id, each.job, tally(each.failures, each.crashes)),
+            *(ago(each.settled, now), first_line(each.error)),
+        )
         for each in found
     ]
     out.table(["!event", "!job", ">failures", "!when", "error"], rows)
