@@ -26,9 +26,10 @@ DAY = 24 * 60 * MINUTE
 
 EXAMPLES = """\b
 Examples:
-  make demo                                  live, until Ctrl-C; started again it goes on
-  make demo DEMO_ARGS=--check                headless, three minutes, exits 0 if the score is right
-  make demo DEMO_ARGS="--reset --speed 1"    from the beginning, in real time
+  make demo                                until Ctrl-C; again, and it goes on
+  make demo DEMO_ARGS=--check              headless, judged, in three minutes
+  make demo DEMO_ARGS="--reset --speed 1"  from the beginning, in real time
+  make demo DEMO_ARGS="--port 9000"        the pages at another port
 """
 
 

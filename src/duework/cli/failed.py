@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from duework import App, UsageError
-from duework.cli.base import FAILED, OK, examples, on_database, sure
+from duework.cli.base import FAILED, OK, Group, examples, on_database, sure
 from duework.cli.jobs import MOST, each_of, show_list
 from duework.cli.out import Out
 
 _BOUND = 100_000
 
 
-@click.group()
+@click.group(cls=Group)
 def failed() -> None:
     """The jobs that were given up: list, redrive, purge."""
 

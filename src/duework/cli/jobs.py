@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from duework import App, Attempt, Error, Job, UsageError, Why
-from duework.cli.base import FAILED, OK, check_queue, examples, exit_code, on_database
+from duework.cli.base import FAILED, OK, Group, check_queue, examples, exit_code, on_database
 from duework.cli.out import STYLES, Out, ago, fail, first_line, plain
 from duework.clock import FOREVER
 from duework.durations import human
@@ -22,7 +22,7 @@ MOST = 1000
 OWN_QUEUE = "duework"
 
 
-@click.group()
+@click.group(cls=Group)
 def jobs() -> None:
     """Find jobs, look at one, retry and cancel."""
 

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from duework import App, Event, FailedEvent
-from duework.cli.base import examples, on_database
+from duework.cli.base import Group, examples, on_database
 from duework.cli.jobs import MOST
 from duework.cli.out import Out, ago, first_line
 from duework.codec import encode
@@ -14,7 +14,7 @@ from duework.observe.log import escaped
 from duework.observe.words import tally
 
 
-@click.group()
+@click.group(cls=Group)
 def events() -> None:
     """Events: list, show, subscribers, and failed ones to look at, redrive and purge."""
 

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from duework import App, OutboxMessage, UsageError
-from duework.cli.base import OK, examples, on_database
+from duework.cli.base import OK, Group, examples, on_database
 from duework.cli.jobs import MOST, each_of
 from duework.cli.out import Out, ago, at_least, first_line
 from duework.observe.log import escaped
@@ -14,7 +14,7 @@ from duework.observe.log import escaped
 _STATES = ["queued", "sending", "sent", "failed", "unsure", "cancelled"]
 
 
-@click.group()
+@click.group(cls=Group)
 def outboxes() -> None:
     """Messages of outboxes: list, show, retry, cancel, and decide on what is unsure."""
 
