@@ -41,7 +41,9 @@ def test_failed_events_are_redriven_and_purged(shop: App, duework: Duework, give
     assert duework("events", "redrive", "score", "1").code != 0
     assert "redriven: 1" in duework("events", "redrive", "score", str(given)).out
     assert "no failed events" in duework("events", "failed", "score").out
-    assert duework("events", "purge", "score", "--json").lines == [
+    asked = duework("events", "purge", "score")
+    assert (asked.code, "Forget every failed event of score for good?" in asked.err) == (78, True)
+    assert duework("events", "purge", "score", "--yes", "--json").lines == [
         {"subscriber": "score", "purged": 0}
     ]
     assert "unsubscribed: 1" in duework("events", "unsubscribe", "score").out

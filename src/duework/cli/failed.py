@@ -101,7 +101,8 @@ def purge(
     for job in ids:
         if (found := app.job(job)).state != "failed":
             raise UsageError(f"job {job} is {found.state}, not failed: nothing was purged")
-    sure(f"Delete {len(ids)} failed jobs?", yes=yes, as_json=out.as_json)
+    jobs = "1 failed job" if len(ids) == 1 else f"{len(ids)} failed jobs"
+    sure(f"Delete {jobs}?", yes=yes, as_json=out.as_json)
     return _purged(out, app.purge(ids))
 
 
