@@ -91,10 +91,10 @@ def show(app: App, out: Out, message_id: int) -> None:
         (name.replace("_", " "), ago(int(str(value)), now) if name in times else value)
         for name, value in fields.items()
     ]
-    out.table(["!message", "*value"], rows)
+    out.table(["!", "*"], rows)
     if isinstance(body, dict) and body:
         out.say("")
-        out.table(["!body", "*value"], list(body.items()))
+        out.table(["!body", "*"], list(body.items()))
     elif body is not None:
         out.say("")
         out.say(f"body: {escaped(str(body))}")

@@ -60,7 +60,7 @@ def show_pace(out: Out, found: PaceStatus, now: int) -> None:
         for key, value in {**known, **plain}.items()
         if value not in (None, "", [], {})
     ]
-    out.table(["!pace", "*value"], rows)
+    out.table(["!", "*"], rows)
     _show_table(out, {key: value for key, value in details.items() if key not in plain}, now)
     if history:
         out.say("")
