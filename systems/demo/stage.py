@@ -61,7 +61,7 @@ class Stage:
         child = self._start("twins", words, read=True)
         found: dict[str, Any] = json.loads(_first_line(child, "{", self.folder / "twins.log"))
         self.twins = {name: each["url"] for name, each in found["twins"].items()}
-        self.environment |= _addresses(self.twins)
+        self.environment |= addresses(self.twins)
 
     def first_of_twins(self) -> int:
         """The same at each start: webhook endpoints are rows, with the address that they had."""
@@ -172,17 +172,19 @@ def _links(port: int) -> dict[str, str]:
     return {"REMINDERS_BASE_URL": pages, "STRIDES_PUBLIC_URL": pages}
 
 
-def _addresses(twins: Mapping[str, str]) -> dict[str, str]:
+def addresses(twins: Mapping[str, str]) -> dict[str, str]:
     """The systems' settings: each at its twins."""
     return {
         "REMINDERS_RESEND_URL": twins["resend"],
         "REMINDERS_HOOKS_URL": twins["hooks"],
         "MAILROOM_ENDPOINT": twins["acs"],
         "STREAKS_GITHUB_URL": twins["github"],
+        "STREAKS_LOGIN_URL": twins["github"],
         "STREAKS_DISCORD_URL": twins["discord"],
         "STREAKS_TELEGRAM_URL": twins["telegram"],
         "STRIDES_STRAVA_URL": twins["strava"],
         "SCOUT_APPLE_URL": twins["apple"],
+        "SCOUT_RESEND_URL": twins["resend"],
         "SCOUT_LLM_URL": f"{twins['chat']}/v1",
         "SCOUT_LLM_KEY": "sk-demo",
         "DEMO_TWINS": json.dumps(dict(twins)),

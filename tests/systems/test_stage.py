@@ -5,13 +5,27 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
 
 from duework import Scaled
 from systems.demo.__main__ import main
-from systems.demo.stage import SMTP, TWINS, Stage, StageError, ports_of_twins
+from systems.demo.stage import (
+    SMTP,
+    TWINS,
+    TWINS_PORT,
+    Stage,
+    StageError,
+    addresses,
+    ports_of_twins,
+)
+from systems.mailroom import settings as mailroom
+from systems.reminders.settings import Settings as Reminders
+from systems.scout.settings import Settings as Scout
+from systems.streaks.settings import Settings as Streaks
+from systems.strides.settings import Settings as Strides
 from systems.twins import KINDS, smtp
 
 
@@ -88,3 +102,39 @@ def test_as_many_ports_are_looked_at_as_there_are_twins() -> None:
     ran = CliRunner().invoke(main, ["--port", "70000"])
     assert ran.exit_code == 2
     assert "0<=x<=65535" in ran.output
+
+
+def test_every_system_looks_for_its_twins_where_all_of_them_are() -> None:
+    places = {name: TWINS_PORT + 1 + number for number, name in enumerate(KINDS)}
+    places["smtp"] = TWINS_PORT + SMTP
+    theirs = {
+        "acs": [mailroom.TWINS["acs"]],
+        "resend": [mailroom.TWINS["resend"], Reminders().resend_url, Scout().resend_url],
+        "smtp": [mailroom.TWINS["smtp"], Reminders().smtp_url],
+        "hooks": [Reminders().hooks_url],
+        "github": [Streaks().github_url, Streaks().login_url],
+        "discord": [Streaks().discord_url],
+        "telegram": [Streaks().telegram_url],
+        "strava": [Strides().strava_url],
+        "apple": [Scout().apple_url],
+        "chat": [Scout().llm_url],
+    }
+
+    assert theirs.keys() == places.keys()
+    for name, found in theirs.items():
+        assert {urlsplit(each).port for each in found} == {places[name]}, name
+
+
+def test_the_demo_tells_every_system_where_its_twins_are() -> None:
+    moved = {name: f"http://127.0.0.1:{9000 + number}" for number, name in enumerate(KINDS)}
+
+    told = addresses(moved)
+
+    for kind, prefix in ((Reminders, "REMINDERS"), (Streaks, "STREAKS"), (Scout, "SCOUT")):
+        for name in kind.__struct_fields__:
+            if name.endswith("_url") and urlsplit(str(getattr(kind(), name))).port in range(
+                8470, 8490
+            ):
+                assert f"{prefix}_{name.upper()}" in told, name
+    assert told["STRIDES_STRAVA_URL"] == moved["strava"]
+    assert told["MAILROOM_ENDPOINT"] == moved["acs"]
