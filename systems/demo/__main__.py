@@ -26,9 +26,10 @@ DAY = 24 * 60 * MINUTE
 
 EXAMPLES = """\b
 Examples:
-  make demo                                  live, until Ctrl-C; started again it goes on
-  make demo DEMO_ARGS=--check                headless, three minutes, exits 0 if the score is right
-  make demo DEMO_ARGS="--reset --speed 1"    from the beginning, in real time
+  make demo                                until Ctrl-C; again, and it goes on
+  make demo DEMO_ARGS=--check              headless, judged, in three minutes
+  make demo DEMO_ARGS="--reset --speed 1"  from the beginning, in real time
+  make demo DEMO_ARGS="--port 9000"        the pages at another port
 """
 
 
@@ -36,7 +37,13 @@ Examples:
 @click.option("--check", is_flag=True, help="Play the script headless and judge the score.")
 @click.option("--reset", is_flag=True, help="Forget the last run and begin anew.")
 @click.option("--speed", default=float(USUAL), show_default=True, help="How fast the clock goes.")
-@click.option("--port", default=8377, show_default=True, help="Of the pages; a free one if taken.")
+@click.option(
+    "--port",
+    default=8377,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Of the pages; a free one if it is taken.",
+)
 @click.option("--workers", default=2, show_default=True, help="Worker processes.")
 @click.option("--url", help="Another database, such as postgresql://… [a file in build/demo].")
 @click.option("--folder", type=Path, default=FOLDER, help="Where it keeps its files [build/demo].")
@@ -77,6 +84,8 @@ def _play(stage: Stage, console: Console, begins: int, *, check: bool) -> int:
         else f"the clock runs {speed:g} times as fast"
     )
     console.print(f"[bold]Duework[/] · five systems on local stand-ins\n{where} · {fast}")
+    if stage.remark:
+        console.print(stage.remark, highlight=False, markup=False)
     stage.start_twins()
     os.environ.update(stage.environment)
     # Only now: the systems read where their twins are when they are imported.

@@ -49,7 +49,10 @@ def send(tenant: str, to: str, subject: str, text: str, key: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One line of JSON for each.")
 def list_(*, tenant: str | None, state: str | None, limit: int, as_json: bool) -> None:
     """The newest mails: duework mailroom list --tenant acme --state failed."""
-    for each in board.listed(part.app, tenant=tenant, state=state, limit=limit):
+    found = board.listed(part.app, tenant=tenant, state=state, limit=limit)
+    if not found and not as_json:
+        click.echo("no such mails", err=True)
+    for each in found:
         if as_json:
             click.echo(json.dumps(each))
             continue
@@ -62,7 +65,10 @@ def list_(*, tenant: str | None, state: str | None, limit: int, as_json: bool) -
 @part.command
 def tenants() -> None:
     """Every tenant, with what it posted today, its limit and how many addresses it must not use."""
-    for each in board.tenants(part.app):
+    found = board.tenants(part.app)
+    if not found:
+        click.echo("no tenants", err=True)
+    for each in found:
         click.echo(
             f"{each['name']:<20} {each['posted']:>7} of {each['limit']} today,"
             f" {each['suppressed']} suppressed"

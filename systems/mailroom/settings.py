@@ -19,7 +19,7 @@ DEMO_KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 TWINS = {
     "acs": "http://127.0.0.1:8475",
     "resend": "http://127.0.0.1:8476",
-    "smtp": "smtp://127.0.0.1:8587",
+    "smtp": "smtp://127.0.0.1:8521",
 }
 DEMO_KEYS = {"acs": DEMO_KEY, "resend": "re_demo", "smtp": "secret"}
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import click
 import msgspec
@@ -18,6 +18,16 @@ from systems.reminders.routes import brought
 from systems.reminders.rules import Change, NewReminder, known_zone
 from systems.reminders.words import read_when
 
+T = TypeVar("T")
+
+
+def _or_silence(found: Sequence[T], words: str, *, as_json: bool = False) -> Sequence[T]:
+    """A list, or beside it that there is none; a program needs no words."""
+    if not found and not as_json:
+        click.echo(words, err=True)
+    return found
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each.")
 
 
@@ -27,7 +37,8 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one line o
 @as_json
 def list_(*, limit: int, as_json: bool) -> None:
     """Show what is coming, soonest first."""
-    for each in book.coming(limit=limit):
+    coming = book.coming(limit=limit)
+    for each in _or_silence(coming, "no reminders are coming", as_json=as_json):
         if as_json:
             click.echo(msgspec.json.encode(each).decode())
             continue
@@ -189,7 +200,7 @@ def endpoints(
         made = receivers.create(name, url, contact=contact)
         click.echo(f"{made.id}  {made.secret}")
     else:
-        for each in receivers.every():
+        for each in _or_silence(receivers.every(), "no endpoints"):
             click.echo(f"{each.id}  {each.state:3}  {each.failures:>3}  {each.name}  {each.url}")
 
 
@@ -197,7 +208,8 @@ def endpoints(
 @as_json
 def failed(*, as_json: bool) -> None:
     """Show fires that were given up, with the reason, and those that are tried again."""
-    for each in [*log.failed(), *log.retrying()]:
+    found = [*log.failed(), *log.retrying()]
+    for each in _or_silence(found, "nothing has failed", as_json=as_json):
         if as_json:
             click.echo(msgspec.json.encode(each).decode())
             continue
@@ -213,7 +225,8 @@ def redrive(*, jobs: tuple[int, ...], everything: bool) -> None:
     if bool(jobs) == everything:
         raise click.UsageError("name the fires by their numbers, or give --all")
     done = log.redrive_all() if everything else [each for each in jobs if log.redrive(each)]
-    click.echo(json.dumps(done) if not done else f"{len(done)} sent again: {done}")
+    if _or_silence(done, "nothing has failed"):
+        click.echo(f"{len(done)} sent again: {done}")
 
 
 @part.command

@@ -20,7 +20,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     # Who sends e-mails.
     mail: Literal["resend", "smtp"] = "resend"
-    smtp_url: str = "smtp://127.0.0.1:8587"
+    smtp_url: str = "smtp://127.0.0.1:8521"
     smtp_user: str = "demo"
     smtp_key: Secret = msgspec.field(default_factory=lambda: Secret("secret"))
     resend_url: str = "http://127.0.0.1:8476"

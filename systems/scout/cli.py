@@ -27,8 +27,11 @@ def examples(*lines: str) -> str:
 
 
 def say(rows: Iterable[dict[str, Any]], line: str, *, json_too: bool) -> None:
-    """A line for each, at most as wide as a terminal; or JSON."""
-    for row in rows:
+    """A line for each, at most as wide as a terminal; or JSON. Of none it is said, beside the list."""
+    found = list(rows)
+    if not found and not json_too:
+        click.echo("nothing found", err=True)
+    for row in found:
         click.echo(json.dumps(row) if json_too else cut(line.format(**row)))
 
 

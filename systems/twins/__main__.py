@@ -24,13 +24,13 @@ Examples:
   python -m systems.twins --all
   python -m systems.twins --only github,strava --seed 7
   python -m systems.twins --only resend,hooks --json
-  DUEWORK_CLOCK=60 python -m systems.twins --all     (an hour passes each minute)
+  DUEWORK_CLOCK=60 python -m systems.twins --all    an hour passes each minute
 
 \b
 Then, from anywhere on this machine:
-  curl -s localhost:8471/_twin                       what it is, its routes and switches
-  curl -s localhost:8471/_twin/ledger                what was really delivered
-  curl -s localhost:8471/_twin/faults -d '[{"calls": "1", "do": "drop_after"}]'
+  curl -s localhost:8471/_twin            what it is, its routes and switches
+  curl -s localhost:8471/_twin/ledger     what was really delivered
+  curl localhost:8471/_twin/faults -d '[{"calls": "1", "do": "drop_after"}]'
 """
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 COMMANDS = ("ehlo", "auth", "mail", "rcpt", "data")
 HOST = "127.0.0.1"
+# So many ports behind the first twin, out of the way of the others.
+APART = 50
 TEXTS = {
     421: "4.3.2 Service not available, closing transmission channel",
     450: "4.2.1 Mailbox unavailable",
@@ -114,7 +116,7 @@ class Smtp(Twin):
                 loop=loop,
             )
 
-        port = served.port + 50 if served.port else 0
+        port = served.port + APART if served.port else 0
         self._server = await loop.create_server(connection, HOST, port)
         self.address = self._server.sockets[0].getsockname()[:2]
 

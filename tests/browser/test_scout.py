@@ -73,6 +73,23 @@ def look_twice(visitor: Visitor, path: str) -> None:
     assert visitor.complaints == [], path
 
 
+def test_the_tabs_of_scout_stay_in_a_line_with_the_largest_counts(
+    browser: Browser, scout: Scout
+) -> None:
+    site, _, session = scout
+    with visiting(browser, site, session) as ada:
+        ada.page.set_viewport_size({"width": 1280, "height": 800})
+        ada.page.goto("/scout/doctor")
+
+        counts = ada.page.locator("nav.tabs .num")
+        assert counts.count() == 5
+        counts.evaluate_all("them => them.forEach(each => each.textContent = '10k+')")
+        tops = ada.page.locator("nav.tabs a").evaluate_all("all => all.map(a => a.offsetTop)")
+
+        assert len(tops) == 12
+        assert len(set(tops)) == 1, tops
+
+
 @pytest.mark.rows("001-X2")
 def test_a_report_is_right_for_a_stranger_and_leaves_no_cookie(
     browser: Browser, scout: Scout

@@ -58,6 +58,22 @@ def test_redriving_all_failed_jobs_of_a_task(shop: App, duework: Duework) -> Non
     assert {shop.job(job).state for job in jobs} == {"open"}
 
 
+def test_what_status_leads_to_is_redriven_by_the_same_filter(shop: App, duework: Duework) -> None:
+    jobs = [enqueue(shop, "fails", f"{n}") for n in range(2)]
+    work(shop)
+    [need] = shop.needs()
+    command, _, words = need.command.partition(" failed list ")
+
+    seen = duework("failed", "list", *words.split(), "--json")
+    ran = duework("failed", "redrive", *words.split(), "--json")
+    work(shop)
+    by_queue = duework("failed", "redrive", "--queue", "mail", "--json")
+
+    assert (command, len(seen.lines)) == ("duework", 2)
+    assert ran.document == by_queue.document == {"revived": 2, "refused": []}
+    assert {shop.job(job).state for job in jobs} == {"open"}
+
+
 def test_redriving_goes_on_in_chunks_past_a_job_whose_key_is_taken(
     shop: App, duework: Duework, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,10 +111,12 @@ def test_nothing_is_purged_without_being_sure(shop: App, duework: Duework) -> No
     work(shop)
 
     all_of_them = duework("failed", "purge", "--all")
+    of_task = duework("failed", "purge", "--task", "fails", "--queue", "mail")
     one = duework("failed", "purge", job, "--json")
     queue = duework("queues", "purge", "mail")
 
-    assert {all_of_them.code, one.code, queue.code} == {78}
+    assert {all_of_them.code, of_task.code, one.code, queue.code} == {78}
+    assert "Delete every failed job of fails in queue mail?" in of_task.err
     assert one.document["error"]["code"] == "usage"
     assert states(shop) == {job: "failed"}
 
@@ -116,6 +134,8 @@ def test_ids_and_all_exclude_each_other(shop: App, duework: Duework) -> None:
     assert duework("failed", "redrive").code == 78
     assert duework("failed", "redrive", 1, "--all").code == 78
     assert duework("failed", "redrive", 1, "--task", "greet").code == 78
+    assert duework("failed", "purge", 1, "--queue", "mail", "--yes").code == 78
+    assert duework("failed", "purge", "--task", "", "--yes").code == 78
 
 
 def test_a_paused_queue_starts_nothing_until_it_is_resumed(shop: App, duework: Duework) -> None:

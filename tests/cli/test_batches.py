@@ -50,6 +50,7 @@ def shop_task(app: App) -> Any:
 
 def test_one_batch_is_shown_with_what_failed(batch: Batch, duework: Duework) -> None:
     ran = duework("batches", "show", batch.id)
+    assert ran.out.startswith(f"batch      {batch.id}"), "it begins without an empty line"
     document = duework("batches", "show", batch.id, "--json").document
 
     follow = batch.then_job()

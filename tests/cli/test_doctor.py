@@ -57,6 +57,20 @@ def test_a_schedule_has_an_owner_and_an_idle_check(shop: App) -> None:
     assert found(shop, "schedule owners") == ("warning", "sweep: give it owner=")
     assert found(shop, "idle checks") == ("warning", "sweep: give it idle=")
     assert found(shop, "schedule reasons")[0] == "ok"
+    declare(shop, name="later", cron="0 10 * * *")
+    assert found(shop, "schedule owners") == ("warning", "later, sweep: give them owner=")
+
+
+def test_the_doctor_counts_tasks_in_words(shop: App, duework: Duework) -> None:
+    [without_app] = [
+        each["value"]
+        for each in duework("doctor", "--json").document["checks"]
+        if each["name"] == "retention"
+    ]
+    [with_it] = [each.value for each in shop.admin.doctor() if each.name == "retention"]
+
+    assert without_app == "no task is known here"
+    assert with_it == "3 tasks, which let go of what is done"
 
 
 @pytest.mark.parametrize(

@@ -30,14 +30,20 @@ def test_events_are_shown_for_people_and_for_scripts(duework: Duework, given: in
     assert duework("events", "subscribers", "--json").lines[0]["name"] == "score"
 
 
-def test_failed_events_are_redriven_and_purged(duework: Duework, given: int) -> None:
+def test_failed_events_are_redriven_and_purged(shop: App, duework: Duework, given: int) -> None:
+    with shop.transaction() as tx:
+        tx.write("update duework_job set crashes = 2 where state = 'failed'")
+    for words in (["failed", "score"], ["show", str(given)]):
+        assert "  1 + 2 crashes  " in duework("events", *words).out
     assert "ValueError" in duework("events", "failed", "score").out
     [line] = duework("events", "failed", "score", "--json").lines
     assert line["event"]["id"] == str(given)
     assert duework("events", "redrive", "score", "1").code != 0
     assert "redriven: 1" in duework("events", "redrive", "score", str(given)).out
     assert "no failed events" in duework("events", "failed", "score").out
-    assert duework("events", "purge", "score", "--json").lines == [
+    asked = duework("events", "purge", "score")
+    assert (asked.code, "Forget every failed event of score for good?" in asked.err) == (78, True)
+    assert duework("events", "purge", "score", "--yes", "--json").lines == [
         {"subscriber": "score", "purged": 0}
     ]
     assert "unsubscribed: 1" in duework("events", "unsubscribe", "score").out

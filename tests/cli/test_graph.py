@@ -40,9 +40,12 @@ def declared() -> Iterator[str]:
 
 def test_all_that_is_declared_is_shown_with_what_it_leads_to(bare: Duework, declared: str) -> None:
     listed = bare("graph", declared)
+    by_environment = bare("graph", env={"DUEWORK_APP": declared})
     found = {(line["kind"], line["name"]): line for line in bare("graph", declared, "--json").lines}
 
     assert listed.code == 0
+    assert by_environment.out == listed.out
+    assert "or $DUEWORK_APP" in bare("graph").err
     assert "send" in listed.out
     assert found["task", "send"]["to"] == ["queue:mail", "pace:send:rate"]
     assert found["task", "send"]["says"] == "retries 2, was old.send"

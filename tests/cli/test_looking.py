@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -144,6 +145,28 @@ def test_every_listing_fits_80_columns_and_cuts_only_long_texts(
         [line] = [line for line in listed.out.splitlines() if str(job) in line]
         assert line.split()[1 : 1 + len(columns)] == columns, listed.out
         assert "failures" in listed.out
+
+
+def test_crashes_are_counted_where_failures_are(shop: App, duework: Duework) -> None:
+    given = {enqueue(shop, "fails", "no"): counts for counts in ((0, 3), (1, 1), (2, 0))}
+    work(shop)
+    with shop.transaction() as tx:
+        for job, (failures, crashes) in given.items():
+            tx.write(
+                "update duework_job set failures = :failures, crashes = :crashes where id = :id",
+                failures=failures,
+                crashes=crashes,
+                id=job,
+            )
+
+    for words in (["failed", "list"], ["jobs", "list", "--phase", "failed"]):
+        lines = {line[:18]: line for line in duework(*words).out.splitlines()}
+        shown = [re.split(" {2,}", lines[str(job)])[-3] for job in given]
+        assert shown == ["3 crashes", "1 + 1 crash", "2"], words
+    assert [shop.why(job).sentence.partition(",")[2] for job in list(given)[1:]] == [
+        " after 2 attempts: ValueError: no",
+        " after 2 attempts: ValueError: no",
+    ]
 
 
 def test_a_job_that_is_not_there_is_an_error_with_a_code(shop: App, duework: Duework) -> None:

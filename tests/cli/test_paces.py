@@ -49,6 +49,7 @@ def test_paces_are_listed_shown_blocked_and_reset(paced: App, duework: Duework) 
     assert paced.get_pace("strava").blocked_until is None
     assert duework("paces", "reset", "strava", "--json").document["used"] == 0
     shown = duework("paces", "show", "strava").out
+    assert shown.startswith("name ")
     assert "{" not in shown
     assert ["kind", "quota"] in [line.split() for line in shown.splitlines()]
     for name in ("own", "page:tick"):

@@ -41,6 +41,15 @@ def test_every_command_and_option_is_on_the_page() -> None:
                 assert parameter.opts[0] in section, f"{path} {parameter.opts[0]}"
 
 
+def test_every_help_fits_in_80_columns_and_lists_whole_sentences() -> None:
+    for path, command in commands(main, "duework"):
+        context = click.Context(command, info_name=path, terminal_width=80)
+        lines = command.get_help(context).splitlines()
+        assert max(map(len, lines)) <= 80, (path, max(lines, key=len))
+        listed = lines[lines.index("Commands:") :] if "Commands:" in lines else []
+        assert not [line for line in listed if line.endswith("...")], path
+
+
 def test_a_group_alone_prints_its_help(bare: Duework) -> None:
     for words in ((), ("jobs",)):
         ran = bare(*words)

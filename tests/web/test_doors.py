@@ -14,6 +14,7 @@ from duework import App, Conflict, NotFound, UsageError
 from duework.web.asgi import table
 from duework.web.rendering import served_names
 from duework.web.tokens import SCOPES, Tokens, hashed
+from duework.web.visits import MACHINE
 from tests.web.club import with_club
 from tests.web.conftest import HERE, OURS, Site, task
 
@@ -41,7 +42,7 @@ def doors(app: App) -> list[Door]:
     """Every address that the router knows; what refuses a method needs nothing."""
     found = [route for route in app.asgi().inner.routes if route.needs is not None]
     return [
-        Door(route.path, method, route.needs, hasattr(route, "part_route"))
+        Door(route.path, method, route.needs, hasattr(route, "part_route") or route.path in MACHINE)
         for route in found
         for method in sorted(route.methods - {"HEAD"})
     ]

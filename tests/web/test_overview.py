@@ -11,6 +11,7 @@ from duework.health.activity import BOUND, RANGES, Counted
 from duework.kernel.minutes.counters import KEEP_MS, LAGS, MINUTE
 from duework.kernel.pruning import prune_round
 from tests.web.conftest import Site, Tags, check_page, task, work
+from tests.web.test_pages import text_of
 
 LINE = re.compile(r"([a-z_]+)(?:\{(.*)\})? (-?[0-9.e+]+)")
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"(?:,|$)')
@@ -286,12 +287,19 @@ def test_each_line_has_its_own_past_in_twelfths(site: Site, over: str) -> None:
     assert lines[0].count('class="spark"') == 2, "what nothing was done with has none"
 
 
-def test_poison_has_a_way_to_its_jobs(site: Site) -> None:
-    task(site.app, "fails").enqueue("no")
+def test_poison_has_a_way_to_its_jobs_and_its_crashes_are_counted_there(site: Site) -> None:
+    job = task(site.app, "fails").enqueue("no")
     work(site.app)
     with site.app.transaction() as tx:
-        tx.write("update duework_job set crashes = 3 where state = 'failed'")
+        tx.write("update duework_job set failures = 0, crashes = 3 where state = 'failed'")
+    browser = site.browser("read")
 
-    links = [a for tag, a in Tags(site.browser("read").get("/").text).found if tag == "a"]
+    links = [a for tag, a in Tags(browser.get("/").text).found if tag == "a"]
     shown = [a["href"] for a in links if "btn" in (a.get("class") or "")]
     assert "/jobs?task=fails&phase=failed" in shown
+    for path, words in {
+        "/failed": "no 3 crashes · poison",
+        "/jobs?phase=failed": "no 3 crashes",
+        f"/jobs/{job.id}": "3 crashes alone",
+    }.items():
+        assert words in text_of(browser.get(path).text), path

@@ -28,7 +28,7 @@ EXIT_CODES = {
     UNAVAILABLE: "the database could not be reached or written in time; try again",
     GONE: "the database file was deleted or replaced while it was open",
     RECYCLED: "a process of `run --processes` that asks to be replaced",
-    USAGE: "a mistake in the command line, the configuration or the schema; trying again is no use",
+    USAGE: "a mistake in command, configuration or schema; trying again is no use",
     INTERRUPTED: "stopped by Ctrl-C (SIGINT)",
 }
 _BY_CODE = {
@@ -53,7 +53,22 @@ def examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-class Cli(click.Group):
+class Group(click.Group):
+    """Commands under one name, listed with the first sentence of each; click would cut them to a line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        lines = [
+            (name, each.get_short_help_str(limit=1000))
+            for name, each in found
+            if each and not each.hidden
+        ]
+        if lines:
+            with formatter.section("Commands"):
+                formatter.write_dl(lines)
+
+
+class Cli(Group):
     """The root command: every error ends here, as a text or as JSON, with a documented exit code.
 
     A name that is none of ours is looked for among the parts of the App.
@@ -105,7 +120,7 @@ def part_commands(name: str, given: Sequence[str]) -> click.Group | None:
                 expose_value=False,
             )
             about = f"Commands of the part {name}."
-            return click.Group(name, part.commands, help=about, params=[option])
+            return Group(name, part.commands, help=about, params=[option])
     shape = app.wiring.registry.shapes.get(name)
     # Those of the engine's own shapes are in `shapes/`, and were found before.
     found = None if shape is None else getattr(shape.module("cli"), "commands", None)

@@ -7,11 +7,11 @@ from dataclasses import asdict
 import click
 
 from duework import App
-from duework.cli.base import FAILED, OK, examples, on_database
+from duework.cli.base import FAILED, OK, Group, examples, on_database
 from duework.cli.out import Out
 
 
-@click.group()
+@click.group(cls=Group)
 def db() -> None:
     """Migrate, check and back up the database."""
 

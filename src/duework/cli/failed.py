@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from duework import App, UsageError
-from duework.cli.base import FAILED, OK, examples, on_database, sure
+from duework.cli.base import FAILED, OK, Group, examples, on_database, sure
 from duework.cli.jobs import MOST, each_of, show_list
 from duework.cli.out import Out
 
 _BOUND = 100_000
 
 
-@click.group()
+@click.group(cls=Group)
 def failed() -> None:
     """The jobs that were given up: list, redrive, purge."""
 
@@ -35,21 +35,24 @@ def list_(app: App, out: Out, **wanted: Any) -> None:
 
 @failed.command(
     epilog=examples(
-        "duework failed redrive 251234567890123456", "duework failed redrive --all --task greet"
+        "duework failed redrive 251234567890123456", "duework failed redrive --task greet"
     )
 )
 @click.argument("ids", metavar="[ID...]", type=int, nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every failed job.")
-@click.option("--task", default="", help="With --all: only jobs of this task.")
+@click.option("--task", default="", help="Every failed job of this task.")
+@click.option("--queue", default="", help="Every failed job of this queue.")
 @on_database()
-def redrive(app: App, out: Out, ids: tuple[int, ...], everything: bool, task: str) -> int:  # noqa: FBT001 - click's
+def redrive(
+    app: App, out: Out, *, ids: tuple[int, ...], everything: bool, task: str, queue: str
+) -> int:
     """Open failed jobs again, due at once, with their retries restored."""
-    _one_way(ids, everything=everything, task=task)
-    if not everything:
+    _one_way(ids, everything=everything, filtered=bool(task or queue))
+    if ids:
         return each_of(out, ids, app.revive)
     revived, refused = 0, []
-    with out.progress("redriving", _total(app, task)) as move:
-        for chunk in app.admin.redrive(task=task):
+    with out.progress("redriving", _total(app, task or queue)) as move:
+        for chunk in app.admin.redrive(task=task, queue=queue):
             move(len(chunk))
             revived += sum(outcome == "revived" for _, outcome in chunk)
             refused += [(job, outcome) for job, outcome in chunk if outcome != "revived"]
@@ -65,46 +68,53 @@ def redrive(app: App, out: Out, ids: tuple[int, ...], everything: bool, task: st
 
 @failed.command(
     epilog=examples(
-        "duework failed purge 251234567890123456", "duework failed purge --all --task greet --yes"
+        "duework failed purge 251234567890123456", "duework failed purge --task greet --yes"
     )
 )
 @click.argument("ids", metavar="[ID...]", type=int, nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every failed job.")
-@click.option("--task", default="", help="With --all: only jobs of this task.")
+@click.option("--task", default="", help="Every failed job of this task.")
+@click.option("--queue", default="", help="Every failed job of this queue.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @on_database()
 def purge(
-    app: App, out: Out, *, ids: tuple[int, ...], everything: bool, task: str, yes: bool
+    app: App,
+    out: Out,
+    *,
+    ids: tuple[int, ...],
+    everything: bool,
+    task: str,
+    queue: str,
+    yes: bool,
 ) -> int:
     """Delete failed jobs for good, with their history. What waits for one of them is cancelled."""
-    _one_way(ids, everything=everything, task=task)
-    if everything:
-        which = f"every failed job of {task}" if task else "every failed job"
-        sure(f"Delete {which}?", yes=yes, as_json=out.as_json)
+    _one_way(ids, everything=everything, filtered=bool(task or queue))
+    if not ids:
+        of, among = f" of {task}" if task else "", f" in queue {queue}" if queue else ""
+        sure(f"Delete every failed job{of}{among}?", yes=yes, as_json=out.as_json)
         count = 0
-        with out.progress("purging", _total(app, task)) as move:
-            for some in app.admin.purge_failed(task=task):
+        with out.progress("purging", _total(app, task or queue)) as move:
+            for some in app.admin.purge_failed(task=task, queue=queue):
                 count += some
                 move(some)
         return _purged(out, count)
     for job in ids:
         if (found := app.job(job)).state != "failed":
             raise UsageError(f"job {job} is {found.state}, not failed: nothing was purged")
-    sure(f"Delete {len(ids)} failed jobs?", yes=yes, as_json=out.as_json)
+    jobs = "1 failed job" if len(ids) == 1 else f"{len(ids)} failed jobs"
+    sure(f"Delete {jobs}?", yes=yes, as_json=out.as_json)
     return _purged(out, app.purge(ids))
 
 
-def _one_way(ids: tuple[int, ...], *, everything: bool, task: str) -> None:
-    if bool(ids) == everything:
-        raise UsageError("give the ids of jobs, or --all")
-    if task and not everything:
-        raise UsageError("--task goes with --all")
+def _one_way(ids: tuple[int, ...], *, everything: bool, filtered: bool) -> None:
+    if bool(ids) == (everything or filtered):
+        raise UsageError("say which: the ids of jobs, or --task NAME, --queue NAME or --all")
 
 
-def _total(app: App, task: str) -> int | None:
+def _total(app: App, filtered: str) -> int | None:
     """How long the bar is, where that is known without counting everything."""
     count = app.status().failed
-    return None if task or count >= _BOUND else count
+    return None if filtered or count >= _BOUND else count
 
 
 def _purged(out: Out, count: int) -> int:

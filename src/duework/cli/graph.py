@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from duework import UsageError
 from duework.cli.base import OK, closing, examples, load
 from duework.cli.out import Out
 
@@ -19,15 +20,18 @@ COLUMNS = {"task": 1, "queue": 2, "pace": 3}
 @click.command(
     epilog=examples("duework graph shop.work:app", "duework graph shop.work:app --svg > graph.svg")
 )
-@click.argument("app_name", metavar="MODULE:APP")
+@click.argument("app_name", metavar="[MODULE:APP]", required=False, envvar="DUEWORK_APP")
 @click.option("--svg", "as_svg", is_flag=True, help="Draw it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for scripts.")
 @click.pass_context
-def graph(context: click.Context, app_name: str, *, as_svg: bool, as_json: bool) -> None:
+def graph(context: click.Context, app_name: str | None, *, as_svg: bool, as_json: bool) -> None:
     """Show all that an App declares: tasks, schedules, queues, paces, outboxes, objects, routes.
 
-    Needs no database. With --json: one object per line, with what it leads to.
+    Needs no database, but MODULE:APP or $DUEWORK_APP. With --json: one object per line, with what it leads
+    to.
     """
+    if not app_name:
+        raise UsageError("say which App to show: duework graph MODULE:APP, or $DUEWORK_APP")
     out = Out(as_json=as_json)
     with closing(load(app_name)) as app:
         nodes = app.admin.graph()

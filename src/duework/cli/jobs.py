@@ -9,19 +9,20 @@ import click
 from rich.text import Text
 
 from duework import App, Attempt, Error, Job, UsageError, Why
-from duework.cli.base import FAILED, OK, check_queue, examples, exit_code, on_database
+from duework.cli.base import FAILED, OK, Group, check_queue, examples, exit_code, on_database
 from duework.cli.out import STYLES, Out, ago, fail, first_line, plain
 from duework.clock import FOREVER
 from duework.durations import human
 from duework.kernel.job import PHASES
 from duework.observe.log import escaped
+from duework.observe.words import tally
 
 MOST = 1000
 # Where the engine's own jobs are, such as the one that prunes.
 OWN_QUEUE = "duework"
 
 
-@click.group()
+@click.group(cls=Group)
 def jobs() -> None:
     """Find jobs, look at one, retry and cancel."""
 
@@ -73,7 +74,8 @@ def show_list(out: Out, found: list[Job[Any]], now: int, limit: int, *, phase: b
         ["!id", *(["!phase"] if phase else []), "task", ">failures", "!when", "key or error"],
         [
             (
-                *(job.id, *([job.phase] if phase else []), job.task, job.failures),
+                *(job.id, *([job.phase] if phase else []), job.task),
+                tally(job.failures, job.crashes),
                 *(ago(job.settled or job.due, now), first_line(job.error) or job.key or ""),
             )
             for job in found

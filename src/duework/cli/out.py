@@ -70,7 +70,10 @@ class Out:
             self.console.print(Text(escaped(text), style=style), soft_wrap=True)
 
     def table(self, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Heads: '>name' is a number, '!name' is never cut, '*name' wraps; others are cut to fit."""
+        """Heads: '>name' is a number, '!name' is never cut, '*name' wraps; others are cut to fit.
+
+        Without any name there is no line of heads.
+        """
         kinds = [head[:1] if head[:1] in {">", "*", "!"} else "" for head in heads]
         names = [head.removeprefix(kind) for head, kind in zip(heads, kinds, strict=True)]
         cells = [[cell(value) for value in row] for row in rows]
@@ -79,7 +82,13 @@ class Out:
             for place, name in enumerate(names)
         ]
         widths = _fitted(natural, kinds, self.console.width - GAP * (len(heads) - 1))
-        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, GAP, 0, 0))
+        table = Table(
+            box=None,
+            show_header=any(names),
+            header_style="bold",
+            pad_edge=False,
+            padding=(0, GAP, 0, 0),
+        )
         for name, kind, width in zip(names, kinds, widths, strict=True):
             table.add_column(
                 name,

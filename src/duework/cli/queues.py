@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import click
 
 from duework import App, NotFound, TaskStatus
-from duework.cli.base import check_queue, examples, on_database, sure
+from duework.cli.base import Group, check_queue, examples, on_database, sure
 from duework.cli.out import Out, at_least
 from duework.durations import human
 from duework.errors import meant
 
 
-@click.group()
+@click.group(cls=Group)
 def queues() -> None:
     """List, pause, resume and empty queues."""
 

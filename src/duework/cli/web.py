@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from duework import App, Error
-from duework.cli.base import closing, examples, exit_code, on_database, target
+from duework.cli.base import Group, closing, examples, exit_code, on_database, target
 from duework.cli.out import Out, ago, fail
 from duework.web.server import PORT, Address, PageServer
 from duework.web.tokens import SCOPES, Tokens
@@ -57,7 +57,7 @@ def web(context: click.Context, /, name: str | None, **given: Any) -> None:
 # --- who may come in
 
 
-@click.group()
+@click.group(cls=Group)
 def tokens() -> None:
     """Make, list and revoke the tokens with which people and programs use the pages."""
 

@@ -87,7 +87,7 @@ def _schedules(tx: Tx) -> Iterator[Check]:
     yield _all("schedule owners", said, [row for row in rows if not row[3]], "owner=")
     busy = [row for row in rows if _each_minute(row[1], row[2])]
     unsaid = [row for row in busy if not row[4]]
-    said = f"{len(busy)} each minute or more often"
+    said = f"{len(busy) or 'none'} each minute or more often"
     yield _all("schedule reasons", said, unsaid, "why=, or a longer interval", bad=True)
     # Only a decorator can say how to find out that there is nothing to do.
     blind = [row for row in rows if row[6] and not row[5]]
@@ -97,9 +97,9 @@ def _schedules(tx: Tx) -> Iterator[Check]:
 def _all(name: str, said: str, lacking: list[Any], what: str, *, bad: bool = False) -> Check:
     if not lacking:
         return Check(name, said)
-    keys = ", ".join(row[0] for row in lacking[:NAMED])
+    keys, them = ", ".join(row[0] for row in lacking[:NAMED]), "it" if len(lacking) == 1 else "them"
     more = f" and {len(lacking) - NAMED} more" if len(lacking) > NAMED else ""
-    return Check(name, said, "problem" if bad else "warning", f"{keys}{more}: give it {what}")
+    return Check(name, said, "problem" if bad else "warning", f"{keys}{more}: give {them} {what}")
 
 
 def _each_minute(kind: str, rule: str) -> bool:
@@ -119,7 +119,11 @@ def _retention(registry: Registry) -> Check:
     theirs = [name for name in registry.names() if not name.startswith(OWN_TASKS)]
     kept = [name for name in theirs if registry.find(name).keep_ms is None]
     if not kept:
-        return Check("retention", f"{len(theirs)} tasks, all of them let go of what is done")
+        tasks = (
+            "1 task, which lets go" if len(theirs) == 1 else f"{len(theirs)} tasks, which let go"
+        )
+        said = f"{tasks} of what is done" if theirs else "no task is known here"
+        return Check("retention", said)
     named = ", ".join(kept[:NAMED]) + (
         f" and {len(kept) - NAMED} more" if len(kept) > NAMED else ""
     )

@@ -351,5 +351,6 @@ def _over(row: _Asked, now: int) -> Why:
         return Why("expired", f"Expired {when}, before its next retry{because}")
     if row.crashes >= POISON:
         return Why("failed", f"Failed {when} as poison: it crashed {row.crashes} times alone")
-    tries = "attempt" if row.failures == 1 else "attempts"
-    return Why("failed", f"Failed {when}, after {row.failures} {tries}{because}")
+    tries = row.failures + row.crashes
+    attempts = "attempt" if tries == 1 else "attempts"
+    return Why("failed", f"Failed {when}, after {tries} {attempts}{because}")

@@ -86,7 +86,7 @@ def make(
     return Shield(
         Starlette(routes=routes),
         public_names,
-        lambda inner: limits.around(inner, sign_ins, _refusal(app, render)),
+        lambda inner: limits.around(inner, sign_ins, _refusal(app, render, prefix)),
     )
 
 
@@ -98,7 +98,7 @@ def _sign_ins(app: App) -> Iterable[tuple[str, str]]:
         yield "GET", f"/{part.name}/oauth/back"
 
 
-def _refusal(app: App, render: Any) -> Refuse:
+def _refusal(app: App, render: Any, prefix: str) -> Refuse:
     """How somebody is told to come back later."""
 
     async def refuse(scope: Scope, receive: Receive, send: Send, why: HTTPException) -> None:
@@ -108,7 +108,9 @@ def _refusal(app: App, render: Any) -> Refuse:
         if is_api(scope):
             await answer_refusal(why, Request(scope))(scope, receive, send)
             return
-        visit = Visit(app, Request(scope), None, render=render)
+        # Nobody has gone below the prefix yet.
+        below = {**scope, "root_path": f"{scope.get('root_path', '')}{prefix}"}
+        visit = Visit(app, Request(below), None, render=render)
         await problem(visit, why.status_code, why.detail, why.headers)(scope, receive, send)
 
     return refuse

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from duework.errors import DatabaseError
+from duework.errors import DatabaseError, UsageError
 from duework.health.activity import RANGES, Activity, Counted
 from duework.health.needs import Need
 from duework.health.status import Status, TaskStatus, ours, stuck
@@ -128,7 +128,7 @@ def health(visit: Visit) -> Response:
     try:
         status = visit.app.status()
         found = visit.app.needs() if visit.who is not None else []
-    except DatabaseError:
+    except (DatabaseError, UsageError):
         return JSONResponse({"status": "unavailable"}, 503)
     waits = stuck(status)
     answer: dict[str, Any] = {"status": "stuck" if waits else "ok"}

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from duework.clock import FOREVER
 from duework.errors import DatabaseError
+from duework.observe.words import tally
 from duework.web import charts, filters
 from duework.web.json_text import pieces
 from duework.web.lists import address
@@ -70,6 +71,7 @@ def environment() -> Environment:
         size=filters.size,
         many=many,
         first_line=first_line,
+        tally=tally,
         rest_of=lambda text: text[len(first_line(text)) :],
         json_pieces=pieces,
         rate=filters.rate,

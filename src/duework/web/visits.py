@@ -45,6 +45,8 @@ LATER = 300.0
 PERSON = "person"
 SAFE = frozenset({"GET", "HEAD"})
 THEMES = ("light", "dark")
+# What no person reads: whatever goes wrong there, the answer is no page.
+MACHINE = frozenset({"/health", "/metrics"})
 _BACK = re.compile(r"/[^\\\x00-\x20\x7f/][^\\\x00-\x20\x7f]*|/")
 
 Handler = Callable[["Visit"], Response | Awaitable[Response]]
@@ -135,8 +137,9 @@ class Visit:
 
     @property
     def by_program(self) -> bool:
-        """Whether the answer goes to a program: it has a token, or asks for JSON."""
-        return self.wants_json or "authorization" in self.request.headers
+        """Whether a program is answered: it has a token, asks for JSON, or for what only programs read."""
+        asks = self.here.partition("?")[0] in MACHINE
+        return asks or self.wants_json or "authorization" in self.request.headers
 
     def live(self, rows: Iterable[int] = ()) -> str:
         """Where the changes of this page come from; `rows` are the jobs that it lists."""
@@ -281,7 +284,9 @@ async def _enter(
     if scope != OPEN and visit.who is None and visit.person is None:
         if request.method == "GET" and not visit.by_program:
             return RedirectResponse(f"{visit.base}{visit.sign_in}?back={quote(visit.here)}", 303)
-        words = {"": "Sign in first."}.get(visit.refused, f"That token is {visit.refused}.")
+        words = {"": "Sign in first, or send a token."}.get(
+            visit.refused, f"That token is {visit.refused}."
+        )
         raise HTTPException(401, words)
     if scope not in {OPEN, PERSON} and visit.who is not None and not visit.who.may(scope):
         words = f"This needs the scope {scope}; {visit.who.name} has {visit.who.scope}."
@@ -386,7 +391,7 @@ def problem(
 
 
 def _problem(visit: Visit, status: int, words: str) -> Response:
-    if visit.wants_json or "authorization" in visit.request.headers:
+    if visit.by_program:
         code = HTTPStatus(status).phrase.lower().replace(" ", "_")
         return JSONResponse({"error": {"code": code, "message": words}}, status)
     shown = words[:1].upper() + words[1:]

@@ -17,6 +17,9 @@ def run(name: str, *arguments: str) -> Any:
 
 
 def test_mails_are_posted_listed_and_counted(room: Room) -> None:
+    assert (run("list").stdout, run("list").stderr) == ("", "no such mails\n")
+    assert (run("tenants").stdout, run("tenants").stderr) == ("", "no tenants\n")
+    assert run("list", "--json").output == ""
     first = run("send", "acme", "ada@demo.example", "Hello", "--key", "k1")
     assert first.output.endswith("of acme is queued\n")
     assert run("send", "acme", "ada@demo.example", "Hello", "--key", "k1").output.endswith(

@@ -25,6 +25,15 @@ def typed(*words: str) -> Result:
     return CliRunner().invoke(command, list(words[1:]))
 
 
+# What is said beside a list of nothing.
+SILENCE = {
+    "list": "no reminders are coming\n",
+    "failed": "nothing has failed\n",
+    "redrive": "nothing has failed\n",
+    "endpoints": "no endpoints\n",
+}
+
+
 def test_a_reminder_is_added_listed_snoozed_and_deleted(h: Harness) -> None:
     made = typed("add", "Stretch", "0 9 * * MON-FRI", "--email", "ada@demo.example", "--json")
     assert made.exit_code == 0, made.output
@@ -34,7 +43,9 @@ def test_a_reminder_is_added_listed_snoozed_and_deleted(h: Harness) -> None:
     assert json.loads(typed("list", "--json").output)["title"] == "Stretch"
     assert typed("snooze", id_, "5m").output == "fires at 2026-03-02 09:05:00 UTC\n"
     assert typed("delete", id_).output == "deleted\n"
-    assert typed("list").output == ""
+    for words in (["list"], ["failed"], ["redrive", "--all"], ["endpoints"]):
+        assert (typed(*words).stdout, typed(*words).stderr) == ("", SILENCE[words[0]])
+    assert typed("list", "--json").output == ""
 
 
 def test_what_failed_is_shown_with_its_reason_and_redriven(h: Harness, t: Twins) -> None:

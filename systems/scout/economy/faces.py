@@ -67,7 +67,8 @@ def show_costs(*, as_json: bool) -> None:
 def claims() -> None:
     """The article's figures, computed again from prices with a source."""
     for line in model.claims():
-        says = "holds" if line.holds else f"does not hold: {line.why}"
+        why = f": {line.why}" if line.why else ""
+        says = "holds" if line.holds else f"does not hold{why}"
         click.echo(
             f"{line.row}  {line.what}: {line.claimed:g}, computed {line.computed:.4g}; {says}"
         )

@@ -183,7 +183,8 @@ def test_commands_show_stages_and_opportunities(world: World) -> None:
     assert run("seed").output == "93 charts are scanned in turn\n"
     assert run("first").output.endswith("has begun\n")
     assert run("first").output.endswith("is under way already\n")
-    assert run("opportunities").output == ""
+    assert (run("opportunities").stdout, run("opportunities").stderr) == ("", "nothing found\n")
+    assert run("opportunities", "--json").output == ""
     assert run("opportunities", "--limit", "0").exit_code == 2
     world.h.advance("3m")
     lines = run("opportunities", "--limit", "2", "--json").output.splitlines()

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from duework import App, Batch
-from duework.cli.base import examples, on_database, sure
+from duework.cli.base import Group, examples, on_database, sure
 from duework.cli.out import Out, ago, first_line
 
 MOST = 1000
@@ -15,7 +15,7 @@ MOST = 1000
 SHOWN = 10
 
 
-@click.group()
+@click.group(cls=Group)
 def batches() -> None:
     """List batches, look at one, cancel it, retry what failed."""
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from duework import App, Blob
-from duework.cli.base import examples, on_database, sure
+from duework.cli.base import Group, examples, on_database, sure
 from duework.cli.out import Out, ago
 from duework.durations import human
 from duework.errors import UsageError
@@ -17,7 +17,7 @@ from duework.errors import UsageError
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=Group)
 def blobs() -> None:
     """List, show, get, put and delete blobs."""
 

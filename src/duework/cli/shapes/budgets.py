@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from duework import App, BudgetStatus
-from duework.cli.base import examples, on_database
+from duework.cli.base import Group, examples, on_database
 from duework.cli.out import Out, ago
 from duework.durations import human
 
 
-@click.group()
+@click.group(cls=Group)
 def budgets() -> None:
     """List budgets, look at their ledgers, raise them."""
 

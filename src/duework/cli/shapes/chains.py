@@ -9,7 +9,7 @@ import click
 from rich.text import Text
 
 from duework import App, Chain, ChainPage, InvalidArguments
-from duework.cli.base import examples, on_database
+from duework.cli.base import Group, examples, on_database
 from duework.cli.jobs import each_of
 from duework.cli.out import STYLES, Out, ago, first_line, plain
 from duework.durations import human
@@ -19,7 +19,7 @@ STATES = ("active", "done", "failed", "cancelled")
 MOST = 1000
 
 
-@click.group()
+@click.group(cls=Group)
 def chains() -> None:
     """Find chains, look at one and its pages, cancel, resume and retry."""
 

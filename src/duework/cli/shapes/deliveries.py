@@ -8,12 +8,12 @@ from dataclasses import asdict
 import click
 
 from duework import App, Sending
-from duework.cli.base import OK, examples, on_database
+from duework.cli.base import OK, Group, examples, on_database
 from duework.cli.jobs import MOST
 from duework.cli.out import Out, ago, first_line
 
 
-@click.group()
+@click.group(cls=Group)
 def deliveries() -> None:
     """Channels of deliveries: list, show, and decide on what is unsure."""
 

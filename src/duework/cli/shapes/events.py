@@ -6,14 +6,15 @@ import click
 import msgspec
 
 from duework import App, Event, FailedEvent
-from duework.cli.base import examples, on_database
+from duework.cli.base import Group, examples, on_database, sure
 from duework.cli.jobs import MOST
 from duework.cli.out import Out, ago, first_line
 from duework.codec import encode
 from duework.observe.log import escaped
+from duework.observe.words import tally
 
 
-@click.group()
+@click.group(cls=Group)
 def events() -> None:
     """Events: list, show, subscribers, and failed ones to look at, redrive and purge."""
 
@@ -65,7 +66,7 @@ def show(app: App, out: Out, event_id: int) -> None:
         (
             each.subscriber,
             each.state or "over",
-            each.failures or 0,
+            tally(each.failures or 0, each.crashes or 0),
             each.job,
             first_line(each.error),
         )
@@ -108,7 +109,10 @@ def failed(app: App, out: Out, subscriber: str, limit: int, before: int) -> None
         return
     now = app.now()
     rows = [
-        (each.event.id, each.job, each.failures, ago(each.settled, now), first_line(each.error))
+        (
+            *(each.event.id, each.job, tally(each.failures, each.crashes)),
+            *(ago(each.settled, now), first_line(each.error)),
+        )
         for each in found
     ]
     out.table(["!event", "!job", ">failures", "!when", "error"], rows)
@@ -134,12 +138,20 @@ def redrive(app: App, out: Out, subscriber: str, ids: tuple[int, ...]) -> None:
     _told(out, subscriber, "redriven", app.events.redrive(subscriber, ids or None))
 
 
-@events.command(epilog=examples("duework events purge score 251234567890123456"))
+@events.command(
+    epilog=examples(
+        "duework events purge score 251234567890123456", "duework events purge score --yes"
+    )
+)
 @click.argument("subscriber")
 @click.argument("ids", metavar="[EVENT...]", type=int, nargs=-1)
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @on_database()
-def purge(app: App, out: Out, subscriber: str, ids: tuple[int, ...]) -> None:
+def purge(app: App, out: Out, subscriber: str, *, ids: tuple[int, ...], yes: bool) -> None:
     """Forget failed events of a subscriber for good: these, or all of them."""
+    which = "every failed event" if not ids else "1 failed event"
+    which = f"{len(ids)} failed events" if len(ids) > 1 else which
+    sure(f"Forget {which} of {subscriber} for good?", yes=yes, as_json=out.as_json)
     _told(out, subscriber, "purged", app.events.purge(subscriber, ids or None))
 
 

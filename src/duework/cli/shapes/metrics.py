@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from duework import App, MetricPoint
-from duework.cli.base import examples, on_database
+from duework.cli.base import Group, examples, on_database
 from duework.cli.out import Out, ago
 
 
-@click.group()
+@click.group(cls=Group)
 def metrics() -> None:
     """List and show what the program counts of its own."""
 

@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from duework import App, ObjectInfo
-from duework.cli.base import examples, on_database, sure
+from duework.cli.base import Group, examples, on_database, sure
 from duework.cli.out import Out, ago, first_line
 from duework.durations import human
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=Group)
 def objects() -> None:
     """List, show, export, import and delete durable objects."""
 

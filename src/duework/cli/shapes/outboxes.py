@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from duework import App, OutboxMessage, UsageError
-from duework.cli.base import OK, examples, on_database
+from duework.cli.base import OK, Group, examples, on_database
 from duework.cli.jobs import MOST, each_of
 from duework.cli.out import Out, ago, at_least, first_line
 from duework.observe.log import escaped
@@ -14,7 +14,7 @@ from duework.observe.log import escaped
 _STATES = ["queued", "sending", "sent", "failed", "unsure", "cancelled"]
 
 
-@click.group()
+@click.group(cls=Group)
 def outboxes() -> None:
     """Messages of outboxes: list, show, retry, cancel, and decide on what is unsure."""
 
@@ -91,10 +91,10 @@ def show(app: App, out: Out, message_id: int) -> None:
         (name.replace("_", " "), ago(int(str(value)), now) if name in times else value)
         for name, value in fields.items()
     ]
-    out.table(["!message", "*value"], rows)
+    out.table(["!", "*"], rows)
     if isinstance(body, dict) and body:
         out.say("")
-        out.table(["!body", "*value"], list(body.items()))
+        out.table(["!body", "*"], list(body.items()))
     elif body is not None:
         out.say("")
         out.say(f"body: {escaped(str(body))}")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from duework import App, PaceStatus
-from duework.cli.base import examples, on_database
+from duework.cli.base import Group, examples, on_database
 from duework.cli.out import Out, ago
 from duework.durations import human
 
@@ -16,7 +16,7 @@ from duework.durations import human
 SHOWN = 10
 
 
-@click.group()
+@click.group(cls=Group)
 def paces() -> None:
     """List, look at, block and reset paces."""
 
@@ -60,7 +60,7 @@ def show_pace(out: Out, found: PaceStatus, now: int) -> None:
         for key, value in {**known, **plain}.items()
         if value not in (None, "", [], {})
     ]
-    out.table(["!pace", "*value"], rows)
+    out.table(["!", "*"], rows)
     _show_table(out, {key: value for key, value in details.items() if key not in plain}, now)
     if history:
         out.say("")

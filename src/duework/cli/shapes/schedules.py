@@ -8,12 +8,12 @@ import click
 from rich.text import Text
 
 from duework import App, Schedule, UsageError
-from duework.cli.base import examples, on_database, sure
+from duework.cli.base import Group, examples, on_database, sure
 from duework.cli.out import STYLES, Out, ago, first_line, plain
 from duework.observe.log import escaped
 
 
-@click.group()
+@click.group(cls=Group)
 def schedules() -> None:
     """List schedules, see when they fire, and edit, pause, resume, fire, postpone or delete one."""
 
@@ -139,7 +139,7 @@ def postpone(app: App, out: Out, key: str, length: str) -> None:
 @schedules.command(
     epilog=examples(
         'duework schedules edit nightly --cron "30 3 * * *" --tz Europe/London',
-        "duework schedules edit poll --every 10m --owner ada --why 'as often as they allow'",
+        "duework schedules edit poll --every 10m --owner ada --why 'their limit'",
     )
 )
 @click.argument("key")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from duework import App, UsageError
-from duework.cli.base import examples, on_database
+from duework.cli.base import Group, examples, on_database
 from duework.cli.out import Out, ago
 from duework.codec import decode
 from duework.durations import human
@@ -16,7 +16,7 @@ from duework.durations import human
 STATES = ("running", "attention", "failed", "ended", "cancelled")
 
 
-@click.group()
+@click.group(cls=Group)
 def steps() -> None:
     """List workflows, look at their steps, resume, fork, cancel and signal them."""
 

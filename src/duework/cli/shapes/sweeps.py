@@ -6,12 +6,12 @@ import click
 import msgspec
 
 from duework import App, SweepStatus
-from duework.cli.base import examples, on_database
+from duework.cli.base import Group, examples, on_database
 from duework.cli.jobs import MOST
 from duework.cli.out import Out, ago, at_least, first_line
 
 
-@click.group()
+@click.group(cls=Group)
 def sweeps() -> None:
     """Sweeps: list, show what is put off, start, stop, reset."""
 

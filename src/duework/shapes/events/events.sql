@@ -111,7 +111,7 @@ select id, name, payload, jobs, at from duework_event where id = :id
 
 -- name: jobs_of
 -- Who was given an event, and what became of it; a job that is missing has ended and is not kept any more.
-select p.subscriber, p.job, j.state, j.failures, j.error
+select p.subscriber, p.job, j.state, j.failures, j.error, j.crashes
 from duework_event_job p
 left join duework_job j on j.id = p.job
 where p.event = :event

@@ -52,6 +52,7 @@ class FailedEvent(msgspec.Struct, frozen=True):
     error: str | None
     # When it was given up, in milliseconds.
     settled: int | None
+    crashes: int = 0
 
 
 class Reached(msgspec.Struct, frozen=True):
@@ -63,6 +64,7 @@ class Reached(msgspec.Struct, frozen=True):
     state: str | None
     failures: int | None
     error: str | None
+    crashes: int | None = None
 
 
 class Subscription(Hooks):
@@ -296,7 +298,8 @@ def _failed(job: Job[Any]) -> FailedEvent | None:
     if not isinstance(payload := decode(job.payload).get("event"), dict):
         return None
     event = msgspec.convert(payload, Event[Any])
-    return FailedEvent(event, job.task, job.id, job.failures, job.error, job.settled)
+    ended = (job.failures, job.error, job.settled, job.crashes)
+    return FailedEvent(event, job.task, job.id, *ended)
 
 
 def declare_subscriber(
