@@ -11,7 +11,7 @@ import re
 import types
 import typing
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -404,6 +404,3 @@ class Registry:
     def count_theirs(self) -> int:
         """How many tasks there are beside the engine's own."""
         return sum(task.policy.queue != OWN_QUEUE for task in self._tasks.values())
-
-
-AnyCoroutine = Coroutine[Any, Any, Any]
