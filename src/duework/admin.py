@@ -167,9 +167,9 @@ class Admin(Verbs):
 
     def needs(self) -> list[Need]:
         """What needs somebody, the most urgent first."""
-        around = self.wiring.around()
+        asker = self.wiring.asker()
         with self.engine.database.reading() as tx:
-            return needs(tx, around)
+            return needs(tx, asker)
 
     def activity(self, over: Range = "1h") -> Activity:
         """What workers did in the last hour, 6h, 24h or 7d, and what falls due next; from counters."""

@@ -189,8 +189,8 @@ class Rounds:
         # that was set meanwhile.
         now = engine.clock_watch.checked_now_within(tx)
         take_over = not self._takeover_pause.ends_in()
-        around = engine.around(now)
-        settled = settle(tx, round_.endings, around)
+        context = engine.settle_context(now)
+        settled = settle(tx, round_.endings, context)
         if round_.endings:
             engine.minutes.ended(tx, settled, now)
         if engine.pruning.bring_forward(tx, settled, now):
@@ -209,7 +209,7 @@ class Rounds:
         lease_end = None if round_.endings else signals.lease_end or FOREVER
         recovered = recover(
             tx,
-            around,
+            context,
             crashed=_verdicts(signals.workers, self._process.id, round_.dead, near=engine.near),
             immortal=engine.registry.immortal,
             dead=round_.dead,
@@ -226,7 +226,7 @@ class Rounds:
             taken = claim(
                 tx,
                 round_.want,
-                around,
+                context,
                 reports=reports,
                 lease_end=None if recovered else lease_end,
             )
@@ -298,7 +298,7 @@ class Rounds:
         for round_ in rounds:
             self._settle_and_claim_one(tx, round_)
             if self.known or self._listed:
-                if release_all(tx, self._process.id, engine.around()):
+                if release_all(tx, self._process.id, engine.settle_context()):
                     engine.ring_after(tx)
                 tx.query(JOBS.worker_gone, {"id": self._process.id})
         return [None for _ in rounds]
