@@ -18,7 +18,7 @@ from duework.kernel.batches.new import Follow, MemberTerms, NewBatch, NewMembers
 from duework.kernel.job import KEEP, LaneName, NewJob
 from duework.kernel.labels.given import given_tags, headers_text
 from duework.kernel.surroundings.reactions import reaction as in_settle
-from duework.kernel.tasks import FOR_EVER, Definition, check_name, check_priority
+from duework.kernel.tasks import KEPT_FOREVER, Definition, check_name, check_priority
 
 if TYPE_CHECKING:
     from duework.part import Contents
@@ -268,7 +268,7 @@ class Using(Generic[P, R]):
             members.payloads,
             key=key,
             then=None if then is None else then.using().as_follow(),
-            keep=None if keep in FOR_EVER else milliseconds(keep),
+            keep=None if keep in KEPT_FOREVER else milliseconds(keep),
             keys=members.keys,
             terms=terms,
         )

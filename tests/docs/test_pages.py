@@ -30,7 +30,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 def _verbs(kind: type) -> list[str]:
-    """Public methods and properties, without the async twins."""
+    """Public methods and properties, without the async forms."""
     names = [
         each
         for each, value in vars(kind).items()

@@ -1,6 +1,6 @@
 """The seam between us and a database: a `Database` opens transactions, a `Tx` runs statements.
 
-Two implementations, `sqlite.py` and `postgres.py`; everything above uses only what is here.
+Two implementations, in `sqlite/` and `postgres/`; everything above uses only what is here.
 Rows of kernel statements are plain tuples; rows of a user's own SQL have names.
 """
 
