@@ -81,7 +81,10 @@ class App(Part):
         blobs: str | None = None,
     ) -> None:
         if payloads not in PAYLOAD_SCOPES:
-            raise UsageError(f"payloads= is who sees them: {', '.join(PAYLOAD_SCOPES)}")
+            known = ", ".join(PAYLOAD_SCOPES)
+            raise UsageError(
+                f"payloads= is the scope that sees them, one of {known}: not {payloads!r}"
+            )
         self.payloads = payloads
         if durability not in {"power", "process"}:
             raise UsageError("durability is 'power' (survives a power cut) or 'process'")
