@@ -65,7 +65,7 @@ class Upload:
     opened: Callable[[], BinaryIO] = field(repr=False)
 
     def open(self) -> BinaryIO:
-        """The content from its begin, as often as it is asked for."""
+        """The content from its beginning, as often as it is asked for."""
         return self.opened()
 
 

@@ -229,7 +229,7 @@ def encode_list(values: list[Any]) -> str:
 
 
 def _plain(value: object) -> object:
-    """Kinds of texts and numbers of one's own are what they are a kind of."""
+    """The plain value of a subclass of `str` or `int`."""
     return str(value) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
 
 

@@ -28,7 +28,7 @@ from duework.kernel.job import (
 from duework.kernel.lanes import JOBS, Lane, Lanes
 from duework.kernel.settle import settle, watched
 
-# When to look again for due jobs that another transaction had under lock: is the lease they got known then?
+# When to look again for due jobs that another transaction had under lock: by then their lease may be known.
 SOON_MS = 100
 EXPIRED = "it expired before it could start"
 EXPIRED_AFTER_FAILING = "it expired before its next retry"
@@ -172,7 +172,7 @@ class _Visits:
         return min(free, self.paces.left_in_common(lane))
 
     def take(self, lane: Lane, most: int = FOREVER) -> bool:
-        """Take what is admitted of a lane, but for so many; whether it may have more."""
+        """Take what is admitted of a lane, at most `most`; whether it may have more."""
         pool = self._want.pool(lane.name)
         admitted = self.paces.left(lane)
         possible = min(self._room.left(lane, pool), admitted)

@@ -109,7 +109,7 @@ class Filter:
     limit: int = 50
     # Only those with a higher id.
     after: int = 0
-    # Also the engine's own jobs; who names a task, a queue or a key gets them, and so do all that failed.
+    # Also the engine's own jobs; those that failed, or whose task, queue or key is named, are found anyway.
     own: bool = False
 
 

@@ -24,7 +24,7 @@ from duework.kernel.failures.setbacks import after_crash, after_misfit, lane_amo
 from duework.kernel.job import Ending, JobId, LockedJob, State
 from duework.kernel.lanes import JOBS
 
-# What is the user's own in all effects of one attempt; the database is locked for others meanwhile.
+# How long the user's own code in all effects of one attempt may take: others wait for the database.
 EFFECT_LIMIT_MS = 2000
 # From so many on, jobs that are alike have a statement of their own.
 ALIKE = 10
@@ -218,7 +218,7 @@ def _ended(tx: Tx, row: LockedJob, ending: Ending, context: SettleContext) -> tu
             raise
         ended = ending.fallback(error).but(effects=(), fallback=None)
         if ended.watched and ended.kind != ending.kind:
-            # It ends in another way now, to which reactions may be another matter.
+            # It ends in another way now, and its reactions to that may succeed.
             last = ended.but(fallback=lambda _: ended.but(watched=False))
             return _ended(tx, row, last, context)
         # Unobserved: whatever failed must not fail again here.

@@ -142,7 +142,7 @@ class Definition:
         self.reactions: list[Callable[..., None]] = []
         # Names that it had before: jobs that were enqueued under them are its own.
         self.aliases: tuple[str, ...] = ()
-        # What a worker does around a process of the task's own, of which it gets the caller: for shapes.
+        # For shapes: called with the run and with the function that runs the task's own process.
         self.around_child: Callable[[Run, Callable[[], Ending]], Any] | None = None
         # Whether the user's context managers go around its attempts: the Part's own, and all of them.
         self.surrounded = False

@@ -96,7 +96,7 @@ class Rounds:
         self.known = False
         # Whether it is listed for people.
         self._listed = False
-        # The steps back of the clock after which paces were looked at; not even those before the start.
+        # For how many steps back of the clock paces were corrected; -1: for none, not even before the start.
         self._brought_back = -1
 
     async def announce(self) -> None:

@@ -64,7 +64,7 @@ class Writer:
         self._stop = False
         self._fatal: Error | None = None
         self._thread: threading.Thread | None = None
-        # Also guards `_stop`: what is handed in before it is answered.
+        # Also guards `_stop`: what is handed in before that is set is still answered.
         self._submitting = threading.Lock()
         self._here = current_pid()
         self._pid = self._here[0]
