@@ -345,7 +345,7 @@ def _unsent(recovered: Sequence[Ending], workers: Sequence[Process], *, near: bo
 def _verdicts(workers: Sequence[Process], me: int, dead: Sequence[int], *, near: bool) -> Verdict:
     """Whether an attempt's process crashed under it, as far as is known here."""
     known = {process.id: process for process in workers}
-    ledgers: dict[int, frozenset[int] | None] = {}
+    starts: dict[int, frozenset[int] | None] = {}
 
     def crashed(worker: int, job: int) -> bool:
         if worker == me:
@@ -356,9 +356,9 @@ def _verdicts(workers: Sequence[Process], me: int, dead: Sequence[int], *, near:
             # That killed everything on the machine: no job's fault.
             return False
         if fate == "dead" or worker in dead:
-            if worker not in ledgers:
-                ledgers[worker] = started(worker)
-            running = ledgers[worker]
+            if worker not in starts:
+                starts[worker] = started(worker)
+            running = starts[worker]
             return running is None or job in running
         return fate == "elsewhere"
 
