@@ -21,7 +21,7 @@ from duework.kernel import enqueue, lanes, operate
 from duework.kernel.batches import verbs as batches
 from duework.kernel.batches.counters import Tally
 from duework.kernel.batches.new import NewBatch, NewMembers
-from duework.kernel.changes import JOBS, Feed, Touched
+from duework.kernel.changes import JOBS_TOPIC, Feed, Touched
 from duework.kernel.counters import Counters, SettleContext
 from duework.kernel.facts import ClockStepped, Fact, Traffic
 from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewJob, Reaction
@@ -258,13 +258,13 @@ class Engine:
         return [operate.purge(tx, each, self.settle_context()) for each in wanted]
 
     def purge_queue(self, tx: Tx, queues: list[str]) -> Sequence[int]:
-        self.feed.tell_others(tx, JOBS)
+        self.feed.tell_others(tx, JOBS_TOPIC)
         return [operate.purge_queue(tx, queue, self.settle_context()) for queue in queues]
 
     def pause(self, tx: Tx, queues: list[str]) -> Sequence[None]:
         for queue in queues:
             lanes.pause(tx, queue)
-        self.feed.tell_others(tx, JOBS)
+        self.feed.tell_others(tx, JOBS_TOPIC)
         return [None for _ in queues]
 
     def resume(self, tx: Tx, queues: list[str]) -> Sequence[None]:
