@@ -167,9 +167,9 @@ class Admin(Verbs):
 
     def needs(self) -> list[Need]:
         """What needs somebody, the most urgent first."""
-        asker = self.wiring.asker()
+        around = self.wiring.around()
         with self.engine.database.reading() as tx:
-            return needs(tx, asker)
+            return needs(tx, around)
 
     def activity(self, over: Range = "1h") -> Activity:
         """What workers did in the last hour, 6h, 24h or 7d, and what falls due next; from counters."""

@@ -159,9 +159,9 @@ class JobVerbs(Verbs):
 
     def why(self, identifier: int) -> Why:
         """Why a job waits, runs or has ended, from the rows; `NotFound` if there is none."""
-        asker = self.wiring.asker()
+        around = self.wiring.around()
         with self.engine.database.reading() as tx:
-            return why(tx, int(identifier), asker)
+            return why(tx, int(identifier), around)
 
     def cancel(self, identifier: int, why: str = "cancelled by hand") -> str:
         """End a job: 'cancelled', 'cancelling' if it runs, or how it had ended."""

@@ -22,7 +22,7 @@ from duework.db.urls import open_database, served
 from duework.errors import DatabaseError, Error, UsageError
 from duework.handles import not_kept
 from duework.health.status import LATE_MS
-from duework.health.why import Asker
+from duework.health.why import Around
 from duework.ids import Ids
 from duework.kernel import enqueue, lanes
 from duework.kernel.engine import AppSide, Engine, WorkerLimits
@@ -235,12 +235,12 @@ class Wiring:
         """When a job that nobody has taken is late: what a worker takes is real, however quick the clock."""
         return int(LATE_MS * self.engine.clock.speed)
 
-    def asker(self) -> Asker:
+    def around(self) -> Around:
         """What this process knows besides the rows, for `why` and `needs`."""
         engine = self.engine
         # A lock that was held for a moment is no reason.
         broken = engine.writer.stuck(STUCK_SECONDS) or engine.database.disk_full_reason()
-        return Asker(self.now(), engine.near, broken, self.registry, self.late_ms)
+        return Around(self.now(), engine.near, broken, self.registry, self.late_ms)
 
     def enqueue_within(self, new: list[NewJob], connection: Any) -> Sequence[Enqueued]:
         """In the caller's own transaction, which the caller commits."""

@@ -11,7 +11,7 @@ import pytest
 
 from duework import App, Channel, Need, Outbox, Sent, Tick
 from duework.health.needs import blanked, needs
-from duework.health.why import Asker
+from duework.health.why import Around
 from duework.testing import Harness
 from tests.cli.conftest import Duework
 from tests.support.spied import Spied
@@ -280,7 +280,7 @@ def test_a_look_takes_as_many_statements_however_much_there_is(
             spied: Any = Spied(tx)
             needs(
                 spied,
-                Asker(harness.now, near=True, broken=None, registry=harness.app.wiring.registry),
+                Around(harness.now, near=True, broken=None, registry=harness.app.wiring.registry),
             )
         names: list[str] = spied.names
         return names

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from duework import Adaptive, App, NotFound, Quota, Rate, Run, Snooze, Throttled, Tick, Why
-from duework.health.why import Asker, why
+from duework.health.why import Around, why
 from duework.testing import Harness
 from tests.cli.conftest import Duework
 from tests.support.spied import Spied
@@ -452,7 +452,7 @@ def asked(shop: Shop, job: Any) -> list[str]:
         why(
             spied,
             job.id,
-            Asker(shop.harness.now, near=True, broken=None, registry=shop.app.wiring.registry),
+            Around(shop.harness.now, near=True, broken=None, registry=shop.app.wiring.registry),
         )
     names: list[str] = spied.names
     return names

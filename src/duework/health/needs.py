@@ -15,7 +15,7 @@ from typing import Any, Literal
 from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.db.queries import load
-from duework.health.why import Asker, absent, not_writable, why
+from duework.health.why import Around, absent, not_writable, why
 from duework.health.words import MINUTE, count, first_line, length
 from duework.kernel.engine import OWN_TASKS
 from duework.kernel.job import OWN_QUEUE, POISON, LaneName
@@ -80,30 +80,30 @@ class _Head:
     since: int
 
 
-def needs(tx: Tx, asker: Asker) -> list[Need]:
+def needs(tx: Tx, around: Around) -> list[Need]:
     """Look once."""
     tx.query(OPERATE.in_order, {})
-    return list(_found(tx, asker))
+    return list(_found(tx, around))
 
 
-def _found(tx: Tx, asker: Asker) -> Iterator[Need]:
-    if asker.broken is not None:
-        yield Need("not writable", not_writable(asker.broken), command="duework db check")
+def _found(tx: Tx, around: Around) -> Iterator[Need]:
+    if around.broken is not None:
+        yield Need("not writable", not_writable(around.broken), command="duework db check")
     lanes = _lanes(tx)
-    unknown = _strangers(lanes, asker)
-    ready = [head for head in lanes if head.since <= asker.now]
-    flowing = [head for head in ready if head.due <= asker.now and head not in unknown]
-    without = list(_no_worker(tx, flowing, asker))
+    unknown = _strangers(lanes, around)
+    ready = [head for head in lanes if head.since <= around.now]
+    flowing = [head for head in ready if head.due <= around.now and head not in unknown]
+    without = list(_no_worker(tx, flowing, around))
     yield from without
     yield from _unknown(tx, unknown)
     if not without:
-        yield from _late(tx, "late", flowing, asker.late_ms, asker)
+        yield from _late(tx, "late", flowing, around.late_ms, around)
     failed = tx.query(NEEDS.failed, {"wanted": BOUND})
     yield from _failing([row for row in failed if row[3] < POISON])
     messages = tx.query(NEEDS.messages, {"bound": BOUND})
     yield from _failed_messages(row[1:] for row in messages if row[0] == "failed")
     paused = [head for head in ready if head.due >= FOREVER]
-    yield from _late(tx, "paused", paused, PAUSED_MS, asker)
+    yield from _late(tx, "paused", paused, PAUSED_MS, around)
     yield from _poison([row for row in failed if row[3] >= POISON])
     yield from _unsure_sends(tx)
     yield from _unsure_messages(row[1:] for row in messages if row[0] == "unsure")
@@ -119,9 +119,9 @@ def _lanes(tx: Tx) -> list[_Head]:
     return sorted(found, key=lambda each: (each.since, each.lane))
 
 
-def _strangers(lanes: Sequence[_Head], asker: Asker) -> list[_Head]:
+def _strangers(lanes: Sequence[_Head], around: Around) -> list[_Head]:
     """Lanes of tasks that the App which asks does not know; one that knows none cannot tell."""
-    known = asker.registry.names()
+    known = around.registry.names()
     if all(name.startswith(OWN_TASKS) for name in known):
         return []
     return [head for head in lanes if head.name.task not in known]
@@ -140,22 +140,22 @@ def _unknown(tx: Tx, strangers: Sequence[_Head]) -> Iterator[Need]:
         yield Need("unknown task", text, waiting, heads[0].since, command, task)
 
 
-def _no_worker(tx: Tx, flowing: Sequence[_Head], asker: Asker) -> Iterator[Need]:
+def _no_worker(tx: Tx, flowing: Sequence[_Head], around: Around) -> Iterator[Need]:
     if not flowing:
         return
     first = flowing[0]
     workers = [Process(*row) for row in tx.query(JOBS.workers, {})]
-    if (text := absent(workers, max(first.since, first.due), asker)) is not None:
-        ready = _count(tx, flowing, asker.now)
+    if (text := absent(workers, max(first.since, first.due), around)) is not None:
+        ready = _count(tx, flowing, around.now)
         text = f"{count(ready, BOUND)} ready, and nobody to run them. {text}"
         yield Need("no worker", text, ready, first.since, "duework run MODULE:APP")
 
 
 def _late(
-    tx: Tx, kind: Literal["late", "paused"], heads: Sequence[_Head], limit: int, asker: Asker
+    tx: Tx, kind: Literal["late", "paused"], heads: Sequence[_Head], limit: int, around: Around
 ) -> Iterator[Need]:
     """The oldest job of these lanes, if it has been ready for too long, and why."""
-    late = [head for head in heads if asker.now - max(head.since, _moved(head)) > limit]
+    late = [head for head in heads if around.now - max(head.since, _moved(head)) > limit]
     if not late:
         return
     first = late[0]
@@ -163,9 +163,9 @@ def _late(
     if not rows:
         return
     job = rows[0][0]
-    reason = why(tx, job, asker)
-    ready = _count(tx, late, asker.now)
-    waited = length(asker.now - first.since)
+    reason = why(tx, job, around)
+    ready = _count(tx, late, around.now)
+    waited = length(around.now - first.since)
     # Of one that waits for its turn, for how long has been said.
     rest = reason.sentence.partition("; ")[2] if reason.kind == "in turn" else ""
     because = f"; {rest}" if rest else f". {reason.sentence}"

@@ -72,8 +72,8 @@ class Why:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """The process that asks: what it knows besides the rows."""
+class Around:
+    """What the process that asks knows besides the rows."""
 
     now: int
     # Whether all who use the database are on this machine.
@@ -134,46 +134,46 @@ class _Pace(NamedTuple):
     blocked: int
 
 
-def why(tx: Tx, job: int, asker: Asker) -> Why:
+def why(tx: Tx, job: int, around: Around) -> Why:
     """Why it waits, runs or has ended; at most six statements, however many jobs there are."""
     rows = tx.query(WHY.job, {"id": job})
     if not rows:
         raise NotFound(f"there is no job {job}")
     row, columns = _Asked(*rows[0][: len(_Asked._fields)]), rows[0][len(_Asked._fields) :]
     if row.state != "open":
-        return _over(row, asker.now)
+        return _over(row, around.now)
     holder = None if columns[0] is None else Process(*columns)
-    first, *others = _reasons(tx, row, holder, asker)
+    first, *others = _reasons(tx, row, holder, around)
     return replace(first, others=tuple(others))
 
 
-def _reasons(tx: Tx, row: _Asked, holder: Process | None, asker: Asker) -> Iterator[Why]:
+def _reasons(tx: Tx, row: _Asked, holder: Process | None, around: Around) -> Iterator[Why]:
     """Every reason that holds, the most urgent first."""
-    if asker.broken is not None:
-        yield Why("not writable", not_writable(asker.broken))
+    if around.broken is not None:
+        yield Why("not writable", not_writable(around.broken))
     if row.worker is not None:
-        yield _held(row, holder, asker)
+        yield _held(row, holder, around)
         return
-    ready = row.due <= asker.now
-    if ready and row.lane_due <= asker.now:
-        yield from _no_worker(tx, row, asker)
+    ready = row.due <= around.now
+    if ready and row.lane_due <= around.now:
+        yield from _no_worker(tx, row, around)
     if row.paused is not None:
         everything = row.paused == "*"
         name = "Everything" if everything else f"Queue {row.queue}"
         yield Why("paused", f"{name} is paused", queue=row.paused)
     parked = row.due >= FOREVER
-    waits = list(_order(tx, row, asker.now)) if parked else []
+    waits = list(_order(tx, row, around.now)) if parked else []
     yield from waits
-    yield from _paces(tx, row, asker)
+    yield from _paces(tx, row, around)
     if ready:
-        yield from _full(tx, row, asker)
+        yield from _full(tx, row, around)
     if row.alone:
         text = "It crashed twice in a row: it is a suspect, of which few run at once"
         yield Why("suspect", text, until=None if ready else row.due)
     if ready:
-        yield _in_turn(tx, row, asker.now)
+        yield _in_turn(tx, row, around.now)
     elif not parked:
-        yield from _later(row, asker)
+        yield from _later(row, around)
     elif not waits:
         yield Why("parked", "It is parked, and no row says for what: `duework verify` may know")
 
@@ -183,13 +183,13 @@ def not_writable(reason: str) -> str:
     return f"The database could not be written when last tried: {first_line(reason)}"
 
 
-def _held(row: _Asked, holder: Process | None, asker: Asker) -> Why:
+def _held(row: _Asked, holder: Process | None, around: Around) -> Why:
     """Some worker has it; since when, no row tells."""
-    now, where = asker.now, "a worker without a row"
+    now, where = around.now, "a worker without a row"
     gone = False
     if holder is not None:
         where = f"{holder.host}:{holder.pid}"
-        gone = verdict(holder, near=asker.near) in {"dead", "rebooted"}
+        gone = verdict(holder, near=around.near) in {"dead", "rebooted"}
     if row.due <= now:
         text = f"Its lease ended {moment(row.due, now)}, on {where}: the next claim takes it over"
         return Why("lease over", text)
@@ -203,23 +203,23 @@ def _held(row: _Asked, holder: Process | None, asker: Asker) -> Why:
     return Why("running", text, until=row.due)
 
 
-def _no_worker(tx: Tx, row: _Asked, asker: Asker) -> Iterator[Why]:
+def _no_worker(tx: Tx, row: _Asked, around: Around) -> Iterator[Why]:
     found = [Process(*each) for each in tx.query(JOBS.workers, {})]
-    if (text := absent(found, max(row.due, row.lane_due), asker)) is not None:
+    if (text := absent(found, max(row.due, row.lane_due), around)) is not None:
         yield Why("no worker", text)
 
 
-def absent(found: list[Process], since: int, asker: Asker) -> str | None:
+def absent(found: list[Process], since: int, around: Around) -> str | None:
     """What rows tell of workers that are not there, for a job that has been ready since then."""
-    if any(verdict(each, near=asker.near) not in {"dead", "rebooted"} for each in found):
+    if any(verdict(each, near=around.near) not in {"dead", "rebooted"} for each in found):
         return None
     if found:
         last = max(found, key=lambda each: each.started)
         return (
             f"No worker that has left a row is alive. The last one, {last.host}:{last.pid}, is dead"
         )
-    if asker.now - since > asker.late_ms:
-        return f"No worker has taken it in {length(asker.now - since)}, and none has left a row"
+    if around.now - since > around.late_ms:
+        return f"No worker has taken it in {length(around.now - since)}, and none has left a row"
     return None
 
 
@@ -249,8 +249,8 @@ def _what(other: _Other, now: int) -> str:
     return ("waits for its own retry " if other.failures else "is due ") + moment(other.due, now)
 
 
-def _paces(tx: Tx, row: _Asked, asker: Asker) -> Iterator[Why]:
-    now, registry = asker.now, asker.registry
+def _paces(tx: Tx, row: _Asked, around: Around) -> Iterator[Why]:
+    now, registry = around.now, around.registry
     gates = registry.task_paces.get(row.task, ()) + registry.queue_paces.get(row.queue, ())
     of_value = [gate.row(row.payload) for gate in gates if gate.pace.per is not None]
     names = {row.lane_pace, *of_value, *(g.name for g in gates if g.pace.per is None)} - {None}
@@ -285,11 +285,11 @@ def _lane_waits(row: _Asked, pace: _Pace | None, now: int) -> Iterator[Why]:
         yield Why("pace", text, until=row.lane_due, pace=row.lane_pace)
 
 
-def _full(tx: Tx, row: _Asked, asker: Asker) -> Iterator[Why]:
-    known = asker.registry.get(row.task)
+def _full(tx: Tx, row: _Asked, around: Around) -> Iterator[Why]:
+    known = around.registry.get(row.task)
     limits = {
         "task": None if known is None else known.policy.concurrency,
-        "queue": asker.registry.queue_limits.get(row.queue),
+        "queue": around.registry.queue_limits.get(row.queue),
     }
     if not any(limits.values()):
         return
@@ -305,11 +305,11 @@ def _full(tx: Tx, row: _Asked, asker: Asker) -> Iterator[Why]:
             yield Why("full", text, queue=name if what == "queue" else None)
 
 
-def _later(row: _Asked, asker: Asker) -> Iterator[Why]:
+def _later(row: _Asked, around: Around) -> Iterator[Why]:
     """Its due is still to come; by whose wish."""
-    when = moment(row.due, asker.now)
+    when = moment(row.due, around.now)
     if row.ended == "retry":
-        known = asker.registry.get(row.task)
+        known = around.registry.get(row.task)
         most = f" of {known.policy.retries}" if known is not None else ""
         text = f"Retry {row.failures}{most} {when}: {first_line(row.error)}"
         yield Why("retry", text, until=row.due)
@@ -321,7 +321,7 @@ def _later(row: _Asked, asker: Asker) -> Iterator[Why]:
     elif row.fence and row.due >= FOREVER - 1:
         yield Why("snoozed", "Waits until something wakes it: an event, a signal, or its child")
     elif row.fence:
-        until = on_the_clock(row.due, asker.now)
+        until = on_the_clock(row.due, around.now)
         yield Why("snoozed", f"Snoozed by its handler until {until}", until=row.due)
     else:
         yield Why("later", f"Due {when}", until=row.due)

@@ -91,12 +91,12 @@ class NewMessage:
     lane: str
 
 
-def submit_task(outbox: str) -> str:
-    return f"{outbox}.submit"
-
-
 def poll_task(outbox: str) -> str:
     return f"{outbox}.poll"
+
+
+def submit_task(outbox: str) -> str:
+    return f"{outbox}.submit"
 
 
 def job_for(row: NewMessage | OutboxMessage, task: str, identifier: int, at: int) -> NewJob:
