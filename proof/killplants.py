@@ -77,7 +77,7 @@ def answered_before_the_commit(_shop: Shop, say: Ack) -> None:
 
 
 def rows_before_their_attempts(shop: Shop, _say: Ack) -> None:
-    def delete(tx: Tx, found: Mapping[int, int | None], around: Any) -> None:  # noqa: ARG001
+    def delete(tx: Tx, found: Mapping[int, int | None], context: Any) -> None:  # noqa: ARG001
         ids = list(found)
         tx.query(JOBS.delete_jobs, {"ids": ids})
         tx.after_commit.append(
@@ -104,8 +104,8 @@ def migration_recorded_apart(_shop: Shop, _say: Ack) -> None:
 def failure_counted_apart(shop: Shop, _say: Ack) -> None:
     real = settle._record
 
-    def record(tx: Tx, row: Any, ending: Any, around: Any) -> None:
-        tx.after_commit.append(partial(_apart, shop, lambda late: real(late, row, ending, around)))
+    def record(tx: Tx, row: Any, ending: Any, context: Any) -> None:
+        tx.after_commit.append(partial(_apart, shop, lambda late: real(late, row, ending, context)))
 
     settle._record = record
 

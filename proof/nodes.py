@@ -212,14 +212,14 @@ class SimWriter(Writer):
             group, tries = self._take(), 0
             self.attached.choose(group)
             while group and not self._attempt(group):
-                self._tell([each for each in group if each.error is not None])
+                self._answer([each for each in group if each.error is not None])
                 group = [each for each in group if each.error is None]
-                self._tell(self._overdue())
+                self._answer(self._overdue())
                 tries += 1
                 await asyncio.sleep(_backoff(tries))
             # It has happened, and nobody knows yet.
             await asyncio.sleep(self._world.delay())
-            self._tell(group)
+            self._answer(group)
         self._serving = False
 
     def call_within(self, verb: Any, items: list[Any], seconds: float) -> Sequence[Any]:

@@ -49,11 +49,6 @@ def mark(job: int) -> None:
     found.end(job)
 
 
-async def amark(job: int) -> None:
-    """The same for libraries that run coroutines."""
-    mark(job)
-
-
 class Peer:
     """One library with its store and its best reasonable settings."""
 

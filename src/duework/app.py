@@ -81,7 +81,10 @@ class App(Part):
         blobs: str | None = None,
     ) -> None:
         if payloads not in PAYLOAD_SCOPES:
-            raise UsageError(f"payloads= is who sees them: {', '.join(PAYLOAD_SCOPES)}")
+            known = ", ".join(PAYLOAD_SCOPES)
+            raise UsageError(
+                f"payloads= is the scope that sees them, one of {known}: not {payloads!r}"
+            )
         self.payloads = payloads
         if durability not in {"power", "process"}:
             raise UsageError("durability is 'power' (survives a power cut) or 'process'")
@@ -121,7 +124,7 @@ class App(Part):
     def include(self, part: Part) -> None:
         """Add a part's tasks and tables, under its name."""
         if part.contents.settings is not None:
-            # A mistake in the settings is one at the start, not in the first job that looks.
+            # A mistake in the settings shows at the start, not in the first job that reads them.
             _ = part.settings
         self.wiring.include(part)
         part.contents.bind(self)
@@ -287,7 +290,7 @@ class App(Part):
         """What changes from now on: `async for change in app.changes(): …`.
 
         The first one comes at once, and later ones not sooner after each other than `coalesce`, each with
-        all that was told meanwhile.
+        all that has changed meanwhile.
         """
         return watch(self.wiring.engine, coalesce)
 

@@ -1,10 +1,10 @@
-"""Verbs and their async twins, made from one definition: nothing is written twice.
+"""Verbs and their async forms, made from one definition: nothing is written twice.
 
 What can be done with one subject (jobs, batches, schedules and so on) stands in one class, of which each App
 has one instance. `App` lists those that are its own: `batches, abatches = verb(Batches, Batches.search)`.
 
-An async twin runs in a thread, so the event loop goes on while the database answers. `enqueue` has a
-quicker twin of its own, since the writer can answer an event loop directly.
+An async form runs in a thread, so the event loop goes on while the database answers. `enqueue` has a
+quicker one of its own, since the writer can answer an event loop directly.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Verb(Generic[M]):
 def verb(
     of: type[V], function: Callable[Concatenate[V, P], R]
 ) -> tuple[Verb[Callable[P, R]], Verb[Callable[P, Coroutine[Any, Any, R]]]]:
-    """A verb of a subject and its async twin, for the table of App."""
+    """A verb of a subject and its async form, for the table of App."""
     return Verb(of, function), Verb(of, averb(function))
 
 

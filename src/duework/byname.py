@@ -18,6 +18,7 @@ from duework.shapes.deliveries.handle import DeliveryShape
 from duework.shapes.objects.handle import Objects
 from duework.shapes.objects.store import alarm_task
 from duework.shapes.outboxes.handle import OutboxHandle, OutboxShape
+from duework.shapes.outboxes.messages import poll_task, submit_task
 from duework.task import Task, Using
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def _inner(app: App) -> Iterator[str]:
     yield from chains_of(app)
     for shape in app.wiring.shapes:
         if isinstance(shape, OutboxShape):
-            yield from (f"{shape.name}.submit", f"{shape.name}.poll")
+            yield from (submit_task(shape.name), poll_task(shape.name))
         elif isinstance(shape, DeliveryShape):
             yield from shape.names
     for kind in app.wiring.find(Objects).kinds():

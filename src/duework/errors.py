@@ -98,7 +98,7 @@ class TaskNotFound(UsageError):
 
 
 class BadSignature(Error):
-    """The webhook was not signed by who it claims to be from, or too long ago."""
+    """The webhook was not signed by the sender that it names, or too long ago."""
 
     code = "bad_signature"
 

@@ -65,7 +65,7 @@ class Upload:
     opened: Callable[[], BinaryIO] = field(repr=False)
 
     def open(self) -> BinaryIO:
-        """The content from its begin, as often as it is asked for."""
+        """The content from its beginning, as often as it is asked for."""
         return self.opened()
 
 
@@ -246,7 +246,7 @@ def declare_page(
     face = _named(part, "pages and actions")
     _check_auth(face, auth, people=True)
     if isinstance(live, str) or isinstance(regions, str):
-        raise UsageError('live and regions are several: live=("user:{id}",)')
+        raise UsageError('live= and regions= are lists of texts, such as live=("user:{id}",)')
     if bad := [each for each in regions if not _REGION.fullmatch(each)]:
         raise UsageError(f"a region is the id of an element, in small letters: not {bad[0]!r}")
 

@@ -18,7 +18,7 @@ from duework.kernel.batches.new import Follow, MemberTerms, NewBatch, NewMembers
 from duework.kernel.job import KEEP, LaneName, NewJob
 from duework.kernel.labels.given import given_tags, headers_text
 from duework.kernel.surroundings.reactions import reaction as in_settle
-from duework.kernel.tasks import FOR_EVER, Definition, check_name, check_priority
+from duework.kernel.tasks import KEPT_FOREVER, Definition, check_name, check_priority
 
 if TYPE_CHECKING:
     from duework.part import Contents
@@ -54,7 +54,7 @@ class Options:
     after: Job[Any] | int | None = None
     replace: bool = False
     when_running: Literal["again"] | None = None
-    # A debounce with a bound: replaced again and again, it is due no later than so long after the first.
+    # A bound for `replace`: however often it is replaced, it is due no later than this after the first.
     latest: Duration | None = None
     tags: Sequence[str] | None = None
     headers: Mapping[str, str] | None = None
@@ -87,7 +87,7 @@ class Options:
 
 
 def check_text(what: str, text: object) -> None:
-    """A clear error for a key that cannot be stored."""
+    """A clear error for a key, a tag or another text that cannot be stored."""
     if not _storable(text):
         raise UsageError(f"a {what} is a text of 1 to {_TEXT_LIMIT} characters, not {text!r:.100}")
 
@@ -258,8 +258,8 @@ class Using(Generic[P, R]):
         self._refuse("a batch", "key", "once", "replace", "when_running", "latest")
         if not isinstance(name, str) or (name and not _storable(name)):
             raise UsageError(f"a batch's name is a text of up to {_TEXT_LIMIT} characters")
-        if key is not None and not _storable(key):
-            raise UsageError(f"a key is a text of 1 to {_TEXT_LIMIT} characters, not {key!r:.100}")
+        if key is not None:
+            check_text("key", key)
         terms = self._terms(now, member_key, once)
         members = new_members(self._task.definition, terms, items, now)
         return NewBatch(
@@ -268,7 +268,7 @@ class Using(Generic[P, R]):
             members.payloads,
             key=key,
             then=None if then is None else then.using().as_follow(),
-            keep=None if keep in FOR_EVER else milliseconds(keep),
+            keep=None if keep in KEPT_FOREVER else milliseconds(keep),
             keys=members.keys,
             terms=terms,
         )
@@ -365,7 +365,7 @@ def _options(known: Options, more: Mapping[str, Any]) -> Options:
         return replace(known, **more)
     except TypeError:
         allowed = ", ".join(Options.__slots__)
-        unknown = ", ".join(sorted(more.keys() - set(allowed.split(", "))))
+        unknown = ", ".join(sorted(more.keys() - set(Options.__slots__)))
         raise UsageError(f"using() has no {unknown}; it takes: {allowed}") from None
 
 

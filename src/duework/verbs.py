@@ -194,6 +194,7 @@ class JobVerbs(Verbs):
         self.engine.writer.call(self.engine.pause, [queue])
 
     def resume(self, queue: str = "*") -> None:
+        """Start jobs again, of one queue or of all."""
         self.engine.writer.call(self.engine.resume, [queue])
 
     def unknown_tasks(self) -> list[str]:

@@ -63,9 +63,9 @@ logger = logging.getLogger("duework")
 # The address in a process of a task's own, which has no database.
 ISOLATED = "isolated:"
 PRUNE_CHUNKS = 1000
-# What shapes keep is looked at no more often.
+# How often the housekeeping asks the shapes to prune.
 SHAPES_EVERY_MS = 60_000
-# From when on a writer that cannot write is said to be unable to.
+# A writer that could not write for so long is stuck, and not only busy.
 STUCK_SECONDS = 1.0
 
 
@@ -236,7 +236,7 @@ class Wiring:
         return int(LATE_MS * self.engine.clock.speed)
 
     def around(self) -> Around:
-        """What there is to know beside a job's rows: why it waits, and what needs an operator."""
+        """What this process knows besides the rows, for `why` and `needs`."""
         engine = self.engine
         # A lock that was held for a moment is no reason.
         broken = engine.writer.stuck(STUCK_SECONDS) or engine.database.disk_full_reason()

@@ -14,7 +14,6 @@ from systems.demo.receivers import Receivers
 
 PATIENCE = 30.0
 FREEZE_SECONDS = 20.0
-PROVIDERS = {"resend": "the mail provider of reminders", "acs": "the mail provider of the mailroom"}
 
 
 def workers(app: App) -> list[Any]:

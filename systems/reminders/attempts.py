@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import secrets as randomness
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -35,9 +35,6 @@ class Call:
     status: int | None = None
     error: str | None = None
     answer: str | None = None
-
-    def said(self, answer: str) -> Call:
-        return replace(self, answer=answer)
 
     @property
     def row(self) -> dict[str, Any]:
@@ -128,16 +125,15 @@ async def _failed(call: Call, most: int) -> None:
 
 
 def _judge(tx: Transaction, endpoint: Any, most: int, call: Call) -> None:
+    """Warn, or switch off; each once, since it is written down in this commit."""
     why = f"{endpoint.failures} calls failed one after the other, the last with {_words(call)}"
     if endpoint.failures >= most:
         tx.write(OFF, reason=why, now=call.until, id=endpoint.id)
         _tell(tx, endpoint, f"{endpoint.name} is switched off", f"{why}. Nothing is sent there.")
     elif endpoint.failures * 2 >= most and endpoint.warned_at is None:
-        tx.write("update reminders_endpoint set warned_at = :now where id = :id",
-                 now=call.until, id=endpoint.id)  # fmt: skip
-        left = most - endpoint.failures
-        _tell(tx, endpoint, f"{endpoint.name} does not answer",
-              f"{why}. After {left} more it is switched off.")  # fmt: skip
+        tx.write(WARNED, now=call.until, id=endpoint.id)
+        threat = f"After {most - endpoint.failures} more it is switched off."
+        _tell(tx, endpoint, f"{endpoint.name} does not answer", f"{why}. {threat}")
 
 
 def _words(call: Call) -> str:
@@ -145,7 +141,7 @@ def _words(call: Call) -> str:
 
 
 def _tell(tx: Transaction, endpoint: Any, subject: str, text: str) -> None:
-    """By mail, once for each step: the job's key is the endpoint and how far it came."""
+    """By mail to its contact, if it has one."""
     from systems.reminders.fire import tell
 
     if endpoint.contact:
@@ -158,6 +154,7 @@ insert into reminders_attempt
 values (:id, :kind, :job, :endpoint, :webhook_id, :at, :took, :status, :error, :answer)
 """
 WELL = "update reminders_endpoint set failures = 0, warned_at = null where id = :id"
+WARNED = "update reminders_endpoint set warned_at = :now where id = :id"
 FAILED = "update reminders_endpoint set failures = failures + 1 where id = :id"
 OFF = """
 update reminders_endpoint set state = 'off', reason = :reason, updated_at = :now

@@ -80,11 +80,11 @@ def create_all(wanted: Sequence[tuple[str | None, NewReminder, str]]) -> list[st
     now = part.app.now()
     prepared = []
     for id_, new, where in wanted:
-        with _told(where):
+        with _located(where):
             prepared.append((_values(id_, new, now), timing(new, new.zone, now) or {}, where))
     with part.app.transaction() as tx:
         for values, options, where in prepared:
-            with _told(where):
+            with _located(where):
                 if values["endpoint"] is not None:
                     endpoints.require(tx, values["endpoint"])
                 tx.write(INSERT, **values)
@@ -94,7 +94,7 @@ def create_all(wanted: Sequence[tuple[str | None, NewReminder, str]]) -> list[st
 
 
 @contextlib.contextmanager
-def _told(where: str) -> Iterator[None]:
+def _located(where: str) -> Iterator[None]:
     """A mistake says where it stood."""
     try:
         yield

@@ -95,8 +95,10 @@ async def _by_hand(kind: attempts.Kind, endpoint: str, id_: str, body: str, job:
             Call(endpoint, id_, now, part.app.now(), kind=kind, job=job, error=str(error))
         )
         raise
-    call = Call(endpoint, id_, now, part.app.now(), kind=kind, job=job, status=status)
-    await attempts.kept(call.said(answer))
+    later = part.app.now()
+    await attempts.kept(
+        Call(endpoint, id_, now, later, kind=kind, job=job, status=status, answer=answer)
+    )
     return status
 
 

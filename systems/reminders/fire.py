@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from duework import Cancel, Channel, Conflict, Job, NotFound, Rate, Run, Snooze, Transaction
+from duework.durations import milliseconds
 from systems.reminders.channels import email, webhook
 from systems.reminders.links import done_link
 from systems.reminders.part import part, settings
@@ -198,8 +199,6 @@ def look_again(job: int) -> None:
 )
 def prune(run: Run) -> None:
     """Delete the history of what went well, once it is old enough."""
-    from duework.durations import milliseconds
-
     before = run.now - milliseconds(settings().keep)
     run.write(
         "delete from reminders_history where settled_at < :before and outcome <> 'failed'",

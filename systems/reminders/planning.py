@@ -27,7 +27,7 @@ class Time(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def said(text: str, zone: str = "UTC") -> NewReminder:
-    """The reminder that a line means; whoever it names no receiver for goes to the usual one."""
+    """The reminder that a line means; one that names no receiver goes to the usual one."""
     found = read_line(text, zone, part.app.now())
     email, endpoint, usual = found.email, found.endpoint, settings().to
     if email is None and endpoint is None:
@@ -56,10 +56,11 @@ def marked(found: list[int], zone: str) -> list[Time]:
     """Times on the wall, with a mark where the offset differs from that of the one before."""
     stated = in_zone(found, zone)
     offsets = [datetime.fromtimestamp(each / 1000, ZoneInfo(zone)).utcoffset() for each in found]
-    before = [offsets[:1], *([each] for each in offsets)]
+    # Nothing comes before the first one: it stands for itself.
+    before = [*offsets[:1], *offsets[:-1]]
     return [
-        Time(at=text, turned=bool(old) and old != [offset])
-        for text, offset, old in zip(stated, offsets, before, strict=False)
+        Time(at=text, turned=offset != old)
+        for text, offset, old in zip(stated, offsets, before, strict=True)
     ]
 
 

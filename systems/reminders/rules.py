@@ -1,8 +1,7 @@
 """When a reminder fires, and what may be said of it: pure functions, no database and no clock.
 
 A reminder is due once (`at`), or again and again (`cron`, `rrule`, `every`), in a zone of its own, from
-`start` on, until `end`, or `count` times. After a full failure it is tried again one, five and thirty
-minutes later: four attempts in all.
+`start` on, until `end`, or `count` times.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ import msgspec
 from duework import UsageError
 from duework.durations import milliseconds
 
-BACKOFF_MS = (60_000, 300_000, 1_800_000)
-RETRIES = 3
 CHANNELS = ("email", "webhook")
 # A one-shot that was due longer ago than this is a mistake of whoever asked for it.
 LATEST_START_MS = 60_000
@@ -74,16 +71,6 @@ class Change(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tr
     missed: Missed = "once"
     quiet: Word | msgspec.UnsetType | None = msgspec.UNSET
     repeat: Word | msgspec.UnsetType | None = msgspec.UNSET
-
-
-def retry_at(now: int, error_count: int) -> int:
-    """When the next attempt is due, by the failures before this one."""
-    return now + BACKOFF_MS[min(error_count, len(BACKOFF_MS) - 1)]
-
-
-def gives_up(failures: int) -> bool:
-    """Whether that many failures are all that there may be."""
-    return failures > RETRIES
 
 
 def key_of(reminder: str) -> str:

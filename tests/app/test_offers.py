@@ -1,6 +1,7 @@
 """Jobs that another process claims for a worker that has nothing to do.
 
-Another App on the same database is as good as another process: it has its own writer, connection and bell.
+Another App on the same database is as good as another process: it has its own writer, connection and
+doorbell.
 """
 
 from __future__ import annotations

@@ -136,11 +136,13 @@ def test_a_serial_value_has_one_claimable_job_when_a_wait_ends_beside_a_revival(
 
     with kernel.database.transaction() as tx:
         if way == "settle":
-            settle.settle(tx, [kernel.done(held)], kernel.around())
+            settle.settle(tx, [kernel.done(held)], kernel.settle_context())
         else:
             row = settle.lock_jobs(tx, [head.id])[head.id]
-            settle.apply(tx, row, Ending(held.id, held.fence, 0, "done"), kernel.around())
-        reviving = beside(emptied, lambda tx: operate.revive(tx, [ended.id], kernel.around()))
+            settle.apply(tx, row, Ending(held.id, held.fence, 0, "done"), kernel.settle_context())
+        reviving = beside(
+            emptied, lambda tx: operate.revive(tx, [ended.id], kernel.settle_context())
+        )
     reviving()
 
     assert [kernel.row(job.id).due for job in (ended, waiting)] == [FOREVER, kernel.now]

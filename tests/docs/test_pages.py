@@ -17,8 +17,9 @@ PACKAGE = ROOT / "src" / "duework"
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
 _LINK = re.compile(r"\[[^\]\n]+\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-# What the kernel's other parts and the command line call; users need not.
-_NOT_FOR_USERS = {"engine", "schema_steps", "enqueue_jobs", "aenqueue_jobs", "schedule_effect"}
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+# It was withdrawn, and describes what is not there any more.
+_WITHDRAWN = "0030-a-worker-gets-ready-while-its-job-is-committed.md"
 
 
 def _anchors(page: Path) -> set[str]:
@@ -29,7 +30,7 @@ def _anchors(page: Path) -> set[str]:
 
 
 def _verbs(kind: type) -> list[str]:
-    """Public methods and properties, without the async twins."""
+    """Public methods and properties, without the async forms."""
     names = [
         each
         for each, value in vars(kind).items()
@@ -65,7 +66,7 @@ def test_every_public_name_is_in_a_guide(public: str) -> None:
 def test_every_verb_is_in_a_guide(kind: type) -> None:
     text = "\n".join(page.read_text() for page in GUIDES)
 
-    for verb in set(_verbs(kind)) - _NOT_FOR_USERS:
+    for verb in _verbs(kind):
         assert re.search(rf"[.`]{verb}\b", text), f"no guide mentions {kind.__name__}.{verb}"
 
 
@@ -93,9 +94,37 @@ def test_every_file_that_the_architecture_names_is_there() -> None:
     named = set(re.findall(r"`([a-z_/]+(?:/|\.py|\.sql))`", ARCHITECTURE))
 
     assert len(named) > 40
-    assert [
-        each for each in named if not ((PACKAGE / each).exists() or (ROOT / each).exists())
-    ] == []
+    assert [each for each in named if not _is_there(each)] == []
+
+
+def _is_there(named: str) -> bool:
+    """Below the package, or from the root."""
+    return (PACKAGE / named).exists() or (ROOT / named).exists()
+
+
+def test_every_module_that_a_decision_rests_on_is_there() -> None:
+    gone = [
+        f"{page.name}: {each}"
+        for page in DECISIONS
+        if page.name != _WITHDRAWN
+        for each in re.findall(r"`([\w-]+/[\w/.-]+\.(?:py|sql))`", page.read_text())
+        if not _is_there(each)
+    ]
+
+    assert gone == []
+
+
+def test_every_test_that_holds_a_rule_is_there() -> None:
+    folder = ROOT / "tests"
+    rules = (folder / "README.md").read_text().partition("## Which test holds which rule")[2]
+    gone = []
+    for path, names in re.findall(r"`([\w/]+\.py)`(?:: ([a-z_, ]+))?", rules):
+        text = (folder / path).read_text() if (folder / path).exists() else ""
+        wanted = [each for each in names.strip().split(", ") if "_" in each]
+        gone += [f"{path}: {each}" for each in wanted if each not in text]
+        gone += [] if text else [path]
+
+    assert gone == []
 
 
 def test_every_error_is_explained() -> None:
@@ -112,10 +141,8 @@ def test_every_error_is_explained() -> None:
 
 
 def test_decisions_are_numbered_short_and_complete() -> None:
-    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-
-    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
-    for page in pages:
+    assert [int(page.name[:4]) for page in DECISIONS] == list(range(1, len(DECISIONS) + 1))
+    for page in DECISIONS:
         text = page.read_text()
         assert len(text.splitlines()) <= 60, f"{page.name} is longer than 60 lines"
         parts = re.findall(r"^## (.+)$", text, re.MULTILINE)

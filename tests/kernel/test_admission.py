@@ -25,7 +25,7 @@ def paced(**paces: Pace) -> dict[str, Any]:
 
 def claiming(k: Kernel, *tasks: str, **more: Any) -> Any:
     want = k.want(*tasks, **more)
-    return lambda tx: claims.claim(tx, want, k.around())
+    return lambda tx: claims.claim(tx, want, k.settle_context())
 
 
 def test_a_claim_that_visits_no_paced_lane_asks_nothing_more(kernel: Kernel) -> None:
@@ -107,7 +107,7 @@ def test_two_claims_at_once_share_what_there_is(kernel: Kernel) -> None:
     def claim(worker: int) -> None:
         with kernel.database.transaction() as tx:
             want = kernel.want("page", free=10, worker=worker, **shared)
-            found = claims.claim(tx, want, kernel.around())
+            found = claims.claim(tx, want, kernel.settle_context())
             taken.append(len(found.jobs))
 
     threads = [threading.Thread(target=claim, args=(number,)) for number in range(4)]

@@ -43,7 +43,7 @@ def settled_spied(kernel: Kernel, endings: Sequence[Ending]) -> list[tuple[str, 
     """Settle; every statement by name with its values."""
 
     def verb(tx: Tx) -> Any:
-        return settle(tx, endings, kernel.around())
+        return settle(tx, endings, kernel.settle_context())
 
     return kernel.spied(verb)[1]
 
@@ -192,8 +192,8 @@ def test_many_are_cancelled_at_once_where_nobody_reacts(kernel: Kernel) -> None:
     [behind] = kernel.enqueue(kernel.new("later", after=members[1]))
 
     def cancel(tx: Tx) -> list[str]:
-        around = kernel.around()
-        return batches.cancel(tx, [*members, 999], around, why="enough", watched=False)
+        context = kernel.settle_context()
+        return batches.cancel(tx, [*members, 999], context, why="enough", watched=False)
 
     answers = kernel.run(cancel)
 
@@ -319,7 +319,7 @@ def test_a_batch_stays_until_its_last_member_is_pruned(kernel: Kernel) -> None:
     assert counts(kernel, batch) == (3, 2, 1, 0, 2), "a failed member is still there"
 
     def purge(tx: Tx) -> int:
-        return operate.purge(tx, [held[2].id], kernel.around())
+        return operate.purge(tx, [held[2].id], kernel.settle_context())
 
     kernel.run(purge)
     assert counts(kernel, batch) == (3, 2, 1, 0, 3)

@@ -139,7 +139,7 @@ def test_purging_a_queue_cancels_all_of_it_that_nobody_runs(kernel: Kernel) -> N
     [other] = kernel.enqueue(kernel.new(queue="other"))
 
     def purge(tx: Tx) -> int:
-        return operate.purge_queue(tx, "mail", kernel.around())
+        return operate.purge_queue(tx, "mail", kernel.settle_context())
 
     assert kernel.run(purge) == 2
     assert kernel.run(purge) == 0
@@ -154,7 +154,7 @@ def test_purging_a_failed_job_cancels_what_waits_for_it(kernel: Kernel) -> None:
     kernel.settle(kernel.ending(held, "failed", error="no", keep=None))
 
     def purge(tx: Tx) -> int:
-        return operate.purge(tx, [first.id, second.id], kernel.around())
+        return operate.purge(tx, [first.id, second.id], kernel.settle_context())
 
     assert kernel.run(purge) == 1
     assert [row.id for row in kernel.rows()] == [second.id]
@@ -169,7 +169,7 @@ def test_purging_a_done_job_leaves_what_came_after_it_alone(kernel: Kernel) -> N
     kernel.settle(kernel.done(held))
 
     def purge(tx: Tx) -> int:
-        return operate.purge(tx, [first.id], kernel.around())
+        return operate.purge(tx, [first.id], kernel.settle_context())
 
     assert kernel.run(purge) == 1
     assert [each.id for each in kernel.claim("greet")] == [second.id]

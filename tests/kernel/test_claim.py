@@ -157,7 +157,7 @@ def _visited(kernel: Kernel, *tasks: str) -> tuple[list[Claimed], int]:
 
     def verb(tx: Tx) -> claims.Claim:
         want = kernel.want(*tasks)
-        return claims.claim(tx, want, kernel.around())
+        return claims.claim(tx, want, kernel.settle_context())
 
     found, seen = kernel.spied(verb)
     return found.jobs, [name for name, _ in seen].count("claim")
@@ -199,7 +199,7 @@ def test_a_lease_that_somebody_took_just_before_is_known_to_one_that_finds_nothi
         # It had looked for leases before, when there was none.
         return claims.claim(
             *(tx, kernel.want("greet")),
-            kernel.around(),
+            kernel.settle_context(),
             lease_end=FOREVER,
         )
 
@@ -444,7 +444,7 @@ def test_a_job_that_was_changed_since_it_was_made_is_left_to_an_ordinary_claim(
 
 def test_a_job_that_was_cancelled_since_it_was_made_is_not_claimed(kernel: Kernel) -> None:
     def cancelled(tx: Tx, job: int) -> None:
-        operate.cancel(tx, [job], kernel.around(), why="")
+        operate.cancel(tx, [job], kernel.settle_context(), why="")
 
     assert _made(kernel, kernel.want("greet"), kernel.new(), then=cancelled) is None
 

@@ -147,7 +147,7 @@ def test_two_claims_at_once_do_not_exceed_a_limit_together(
 
         def mine(tx: Tx) -> list[Claimed]:
             want = kernel.want("greet", **limit)
-            taken = claim(tx, want, kernel.around())
+            taken = claim(tx, want, kernel.settle_context())
             there.start()
             there.join(0.3)
             return taken.jobs

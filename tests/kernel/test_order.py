@@ -49,7 +49,7 @@ def test_rows_are_locked_and_settled_in_the_order_of_their_ids(kernel: Kernel) -
     endings = [kernel.ending(each, "failed", error="no", keep=None) for each in held]
 
     def verb(tx: Tx) -> Sequence[Any]:
-        return settle.settle(tx, endings, kernel.around())
+        return settle.settle(tx, endings, kernel.settle_context())
 
     _, seen = kernel.spied(verb)
 

@@ -1,4 +1,4 @@
-"""A worker's turn with the database."""
+"""A worker's rounds with the database."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def counted(kernel: Kernel, want: ClaimRequest) -> tuple[dict[str, int], list[st
     """What a claim took, and by which statements."""
 
     def verb(tx: Any) -> claims.Claim:
-        return claims.claim(tx, want, kernel.around())
+        return claims.claim(tx, want, kernel.settle_context())
 
     claim, seen = kernel.spied(verb)
     return shares(claim.jobs), [name for name, _ in seen]

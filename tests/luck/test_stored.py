@@ -122,7 +122,7 @@ def test_unknown_jobs_in_front_cost_the_claim_nothing(kernel: Kernel) -> None:
         from duework.kernel import claim as claims
 
         want = kernel.want("greet")
-        return claims.claim(counting, want, kernel.around())
+        return claims.claim(counting, want, kernel.settle_context())
 
     claim = kernel.run(claimed)
 

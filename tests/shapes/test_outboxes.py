@@ -366,7 +366,7 @@ def test_an_operator_decides_what_became_of_an_unsure_message(harness: Harness) 
         with pytest.raises(Conflict, match="is sent: only what is unsure"):
             verb(rows[0].id)
     harness.advance("8d")
-    mail.desk.prune()
+    mail.operator.prune()
     with pytest.raises(NotFound):
         mail.get_message(rows[0].id)
     assert mail.get_message(rows[1].id).state == "failed"
@@ -695,11 +695,11 @@ def test_a_submit_begins_only_under_the_fence_of_the_present_lease(harness: Harn
     row = mail.enqueue(ADA)
     with harness.app.transaction() as tx:
         tx.write("update duework_job set worker = 1, fence = 5 where id = :id", id=row.job)
-    posting = OutboxRunner(Upstream(), mail.codec, lambda: harness.app.wiring.engine)
+    runner = OutboxRunner(Upstream(), mail.codec, lambda: harness.app.wiring.engine)
 
     def begin(fence: int, job: int = row.job) -> Any:
         wanted = Wanted(row.id, job, fence, Leaving(lambda _: None))
-        return harness.app.wiring.engine.writer.call(posting.begin, [wanted])[0]
+        return harness.app.wiring.engine.writer.call(runner.begin, [wanted])[0]
 
     assert begin(4) == "lost"
     assert mail.get_message(row.id).submits == 0

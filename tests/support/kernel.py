@@ -87,7 +87,7 @@ class Kernel:
         if self.on_react is not None:
             self.on_react(tx, row, ending)
 
-    def around(self) -> SettleContext:
+    def settle_context(self) -> SettleContext:
         """What verbs that end jobs have in common."""
         return SettleContext(self.now, self.lanes, self.react, Tally())
 
@@ -150,7 +150,7 @@ class Kernel:
 
     def claim_as(self, want: ClaimRequest, *, along: bool = False) -> claims.Claim:
         def verb(tx: Tx) -> claims.Claim:
-            return claims.claim(tx, want, self.around(), along=along)
+            return claims.claim(tx, want, self.settle_context(), along=along)
 
         return self.run(verb)
 
@@ -164,7 +164,7 @@ class Kernel:
 
     def settle(self, *endings: Ending) -> list[Ending | None]:
         def verb(tx: Tx) -> list[Ending | None]:
-            return settle.settle(tx, endings, self.around())
+            return settle.settle(tx, endings, self.settle_context())
 
         return self.run(verb)
 
@@ -180,7 +180,7 @@ class Kernel:
         def verb(tx: Tx) -> list[Ending]:
             return recovery.recover(
                 tx,
-                self.around(),
+                self.settle_context(),
                 crashed=lambda _, __: crashed,
                 immortal=self.immortal.__contains__,
                 dead=dead,
@@ -203,21 +203,21 @@ class Kernel:
 
     def retry_batch(self, batch: int, *, then: bool = False) -> int:
         return self.run(
-            lambda tx: batches.retry(tx, batch, self.around(), then=then, ids=self.ids)  # type: ignore[arg-type]
+            lambda tx: batches.retry(tx, batch, self.settle_context(), then=then, ids=self.ids)  # type: ignore[arg-type]
         )
 
     def cancel(self, *wanted: int, why: str = "not wanted") -> list[str]:
         def verb(tx: Tx) -> list[str]:
-            return operate.cancel(tx, wanted, self.around(), why=why)
+            return operate.cancel(tx, wanted, self.settle_context(), why=why)
 
         return self.run(verb)
 
     def revive(self, *wanted: int) -> list[str]:
-        return self.run(lambda tx: operate.revive(tx, wanted, self.around()))
+        return self.run(lambda tx: operate.revive(tx, wanted, self.settle_context()))
 
     def prune(self, chunk: int = 1000) -> int:
         def verb(tx: Tx) -> int:
-            over = pruning.prune(tx, self.around(), chunk=chunk)
+            over = pruning.prune(tx, self.settle_context(), chunk=chunk)
             return max(over, batches.forget(tx, now=self.now, chunk=chunk))
 
         return self.run(verb)

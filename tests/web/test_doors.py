@@ -42,7 +42,7 @@ def doors(app: App) -> list[Door]:
     """Every address that the router knows; what refuses a method needs nothing."""
     found = [route for route in app.asgi().inner.routes if route.needs is not None]
     return [
-        Door(route.path, method, route.needs, hasattr(route, "part_route") or route.path in MACHINE)
+        Door(route.path, method, route.needs, route.for_programs or route.path in MACHINE)
         for route in found
         for method in sorted(route.methods - {"HEAD"})
     ]

@@ -1,6 +1,6 @@
 """The seam between us and a database: a `Database` opens transactions, a `Tx` runs statements.
 
-Two implementations, `sqlite.py` and `postgres.py`; everything above uses only what is here.
+Two implementations, in `sqlite/` and `postgres/`; everything above uses only what is here.
 Rows of kernel statements are plain tuples; rows of a user's own SQL have names.
 """
 
@@ -229,7 +229,7 @@ def encode_list(values: list[Any]) -> str:
 
 
 def _plain(value: object) -> object:
-    """Kinds of texts and numbers of one's own are what they are a kind of."""
+    """The plain value of a subclass of `str` or `int`."""
     return str(value) if isinstance(value, str) else int(value)  # type: ignore[call-overload]
 
 

@@ -1,6 +1,6 @@
-"""How long a part of a transaction may take that is the user's own.
+"""A limit of time for the user's own statements in a part of a transaction.
 
-Its statements count, and the code between them; statements of the kernel do not, since they may wait for
+They count, and the code between them; statements of the kernel do not, since they may wait for
 others: a worker that stands still with a row under lock is no fault of what waits for it.
 """
 

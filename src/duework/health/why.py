@@ -316,7 +316,7 @@ def _later(row: _Asked, around: Around) -> Iterator[Why]:
     elif row.due == row.at:
         yield Why("later", f"Due {when}, as asked for", until=row.due)
     elif row.slot == row.due or row.ended is not None:
-        # Its pace, or the crash that made it a suspect, has been told.
+        # Its pace, or the crash that made it a suspect, is a reason of its own.
         yield Why("later", f"Due {when}", until=row.due)
     elif row.fence and row.due >= FOREVER - 1:
         yield Why("snoozed", "Waits until something wakes it: an event, a signal, or its child")

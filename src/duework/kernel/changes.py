@@ -48,7 +48,7 @@ OF_TABLE = {
     "duework_token": "tokens",
     "duework_pass": "tokens",
 }
-JOBS = frozenset({"jobs"})
+JOBS_TOPIC = frozenset({"jobs"})
 # What every word between listeners begins with; all others ring workers.
 WORD = "feed "
 ASKS, HERE, CHANGED = f"{WORD}asks", f"{WORD}here", f"{WORD}changed"
@@ -219,5 +219,5 @@ class Feed:
                 self.publish(frozenset(topics) or None)
         elif not word.startswith(WORD):
             # The connection is new, or jobs are due, or are to be cancelled, wherever that was written.
-            self.publish(None if word == "reconnected" else JOBS)
+            self.publish(None if word == "reconnected" else JOBS_TOPIC)
         return None

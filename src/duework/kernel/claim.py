@@ -28,7 +28,7 @@ from duework.kernel.job import (
 from duework.kernel.lanes import JOBS, Lane, Lanes
 from duework.kernel.settle import settle, watched
 
-# When to look again for due jobs that another transaction had under lock: is the lease they got known then?
+# When to look again for due jobs that another transaction had under lock: by then their lease may be known.
 SOON_MS = 100
 EXPIRED = "it expired before it could start"
 EXPIRED_AFTER_FAILING = "it expired before its next retry"
@@ -101,7 +101,7 @@ class NeedsOwnTransaction(Exception):
 def claim(
     tx: Tx,
     want: ClaimRequest,
-    around: SettleContext,
+    context: SettleContext,
     *,
     reports: Sequence[Any] = (),
     lease_end: int | None = None,
@@ -109,7 +109,7 @@ def claim(
     along: bool = False,
 ) -> Claim:
     """Take what is due, no more than there are free slots; paces first apply their reports."""
-    now, lanes = around.now, around.lanes
+    now, lanes = context.now, context.lanes
     everything = lanes.all(tx, now)
     open_lanes = admissible(everything, want, now)
     # Paces are locked before lanes, by every transaction.
@@ -123,7 +123,7 @@ def claim(
             _take_turns(visits, group, lanes)
     taken, hungry, short = visits.taken, visits.hungry, visits.short
     kept = paces.keep(taken)
-    fresh, expired = _drop_expired(tx, kept, want, None if along else around, now=now)
+    fresh, expired = _drop_expired(tx, kept, want, None if along else context, now=now)
     if fresh is not taken:
         # What was dropped or is too early has left its slot free, and may have released others.
         left = {job.id for job in fresh}
@@ -172,7 +172,7 @@ class _Visits:
         return min(free, self.paces.left_in_common(lane))
 
     def take(self, lane: Lane, most: int = FOREVER) -> bool:
-        """Take what is admitted of a lane, but for so many; whether it may have more."""
+        """Take what is admitted of a lane, at most `most`; whether it may have more."""
         pool = self._want.pool(lane.name)
         admitted = self.paces.left(lane)
         possible = min(self._room.left(lane, pool), admitted)
@@ -317,15 +317,15 @@ def as_claimed(
 
 
 def _drop_expired(
-    tx: Tx, taken: list[Claimed], want: ClaimRequest, around: SettleContext | None, *, now: int
+    tx: Tx, taken: list[Claimed], want: ClaimRequest, context: SettleContext | None, *, now: int
 ) -> tuple[list[Claimed], list[tuple[str, Ending]]]:
     """Jobs that are too late to be of use are ended instead of run: what is left, and how they ended."""
     late = [job for job in taken if job.expires is not None and job.expires <= now]
     if not late:
         return taken, []
-    if around is None:
+    if context is None:
         raise NeedsOwnTransaction
-    written = settle(tx, [_expired(job, want) for job in late], around)
+    written = settle(tx, [_expired(job, want) for job in late], context)
     gone = {job.id: job.task for job in late}
     fresh = [job for job in taken if job.id not in gone]
     return fresh, [(gone[one.id], one) for one in written if one is not None]

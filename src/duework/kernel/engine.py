@@ -21,7 +21,7 @@ from duework.kernel import enqueue, lanes, operate
 from duework.kernel.batches import verbs as batches
 from duework.kernel.batches.counters import Tally
 from duework.kernel.batches.new import NewBatch, NewMembers
-from duework.kernel.changes import JOBS, Feed, Touched
+from duework.kernel.changes import JOBS_TOPIC, Feed, Touched
 from duework.kernel.counters import Counters, SettleContext
 from duework.kernel.facts import ClockStepped, Fact, Traffic
 from duework.kernel.job import Ending, Enqueued, JobId, LockedJob, NewJob, Reaction
@@ -161,7 +161,7 @@ class Engine:
         registry.writes["batch"] = Writes(NewBatch, self.batch)
         registry.writes["touch"] = Writes(Touched, self.feed.touch)
 
-    def around(self, now: int | None = None) -> SettleContext:
+    def settle_context(self, now: int | None = None) -> SettleContext:
         """What verbs that end jobs have in common, in one transaction."""
         now = self.clock.now() if now is None else now
         return SettleContext(now, self.lanes, self.react, self.counters())
@@ -215,12 +215,12 @@ class Engine:
     def cancel(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:
         answers: list[str] = []
         for identifier, why in wanted:
-            answers += operate.cancel(tx, [identifier], self.around(), why=why)
+            answers += operate.cancel(tx, [identifier], self.settle_context(), why=why)
         self.ring_after(tx)
         return answers
 
     def revive(self, tx: Tx, wanted: list[int]) -> Sequence[str]:
-        answers = operate.revive(tx, wanted, self.around())
+        answers = operate.revive(tx, wanted, self.settle_context())
         self.ring_after(tx)
         return answers
 
@@ -240,12 +240,12 @@ class Engine:
         """End members of a batch; quicker without reactions to that."""
         known = self.registry.get(task)
         watched = known is not None and bool(known.reactions)
-        answers = batches.cancel(tx, members, self.around(), why=why, watched=watched)
+        answers = batches.cancel(tx, members, self.settle_context(), why=why, watched=watched)
         self.ring_after(tx)
         return answers
 
     def retry_batch(self, tx: Tx, batch: int, *, then: bool) -> int:
-        count = batches.retry(tx, batch, self.around(), then=then, ids=self.ids)
+        count = batches.retry(tx, batch, self.settle_context(), then=then, ids=self.ids)
         self.ring_after(tx)
         return count
 
@@ -255,16 +255,16 @@ class Engine:
 
     def purge(self, tx: Tx, wanted: list[list[int]]) -> Sequence[int]:
         self.ring_after(tx)
-        return [operate.purge(tx, each, self.around()) for each in wanted]
+        return [operate.purge(tx, each, self.settle_context()) for each in wanted]
 
     def purge_queue(self, tx: Tx, queues: list[str]) -> Sequence[int]:
-        self.feed.tell_others(tx, JOBS)
-        return [operate.purge_queue(tx, queue, self.around()) for queue in queues]
+        self.feed.tell_others(tx, JOBS_TOPIC)
+        return [operate.purge_queue(tx, queue, self.settle_context()) for queue in queues]
 
     def pause(self, tx: Tx, queues: list[str]) -> Sequence[None]:
         for queue in queues:
             lanes.pause(tx, queue)
-        self.feed.tell_others(tx, JOBS)
+        self.feed.tell_others(tx, JOBS_TOPIC)
         return [None for _ in queues]
 
     def resume(self, tx: Tx, queues: list[str]) -> Sequence[None]:

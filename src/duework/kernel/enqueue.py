@@ -167,9 +167,16 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
         if existing := tx.query(JOBS.open_by_key, {"task": task, "key": job.key}):
             break
     identifier, worker = existing[0]
+    _meet_existing(tx, job, lane, identifier, held=worker is not None)
+    return Enqueued(JobId(identifier), existed=True)
+
+
+def _meet_existing(tx: Tx, job: NewJob, lane: int, identifier: int, *, held: bool) -> None:
+    """What a job does to the open one that has its key: replace it, or ask it to run again, or nothing."""
+    task = job.lane.task
     if job.once_until is not None:
         tx.query(JOBS.once_is, {"task": task, "key": job.key, "job": identifier})
-    if worker is None and job.replace:
+    if job.replace and not held:
         values = {
             "id": identifier,
             "lane": lane,
@@ -180,10 +187,9 @@ def _enqueue_special(tx: Tx, job: NewJob, lane: int, drawn: JobId, now: int) -> 
             "forever": FOREVER,
         }
         tx.query(JOBS.replace, values)
-    elif worker is not None and job.again:
+    elif job.again and held:
         values = {"id": identifier, "payload": job.payload, "expires": job.expires}
         tx.query(JOBS.ask_again, values)
-    return Enqueued(JobId(identifier), existed=True)
 
 
 def _first_due(tx: Tx, job: NewJob) -> int:

@@ -52,7 +52,7 @@ def never_expire(tx: Tx, job: int) -> None:
     tx.query(MOVES.never_expire, {"id": job})
 
 
-def complete(tx: Tx, jobs: Sequence[int], around: SettleContext, *, keep: int | None) -> list[int]:
+def complete(tx: Tx, jobs: Sequence[int], context: SettleContext, *, keep: int | None) -> list[int]:
     """End jobs as done that no worker holds: another one has done their work, in this transaction.
 
     Those that were, of the ones that are still open.
@@ -61,7 +61,7 @@ def complete(tx: Tx, jobs: Sequence[int], around: SettleContext, *, keep: int | 
     for row in lock_jobs_in_order(tx, sorted(jobs)).values():
         if row.state == "open" and row.worker is None:
             ending = Ending(row.id, row.fence, 0, "done", result="null", keep=keep, watched=True)
-            apply(tx, row, ending, around)
+            apply(tx, row, ending, context)
             ended.append(int(row.id))
     return ended
 

@@ -28,7 +28,7 @@ CHUNK = 1000
 HELD = frozenset({"running", "expired"})
 
 
-def cancel(tx: Tx, wanted: Sequence[int], around: SettleContext, *, why: str) -> list[str]:
+def cancel(tx: Tx, wanted: Sequence[int], context: SettleContext, *, why: str) -> list[str]:
     """End open jobs. What runs gets a cancel reason, and its worker stops it; what has ended stays as it is.
 
     Returns for each job 'cancelled', 'cancelling', or the state it had already.
@@ -47,17 +47,17 @@ def cancel(tx: Tx, wanted: Sequence[int], around: SettleContext, *, why: str) ->
             tx.query(JOBS.ask_cancel, {"id": row.id, "why": storable(why)})
             answers.append("cancelling")
         else:
-            cancel_waiting(tx, row, why, around)
+            cancel_waiting(tx, row, why, context)
             answers.append("cancelled")
             row.state = "cancelled"
             spread = spread or bool(row.linked)
     if "cancelling" in answers:
         tx.hint("cancel")
-    around.tally.write(tx, now=around.now)
+    context.tally.write(tx, now=context.now)
     return answers
 
 
-def revive(tx: Tx, wanted: Sequence[int], around: SettleContext) -> list[str]:
+def revive(tx: Tx, wanted: Sequence[int], context: SettleContext) -> list[str]:
     """Open settled jobs again, due at once, with no failures; for operators.
 
     A job that is open stays as it is. Reviving onto a key that another open job holds is a Conflict.
@@ -76,7 +76,7 @@ def revive(tx: Tx, wanted: Sequence[int], around: SettleContext) -> list[str]:
         ):
             message = f"job {identifier} cannot be revived: its key {row.key!r} is held by job {taken[0][0]}"
             raise Conflict(message)
-        due = around.now
+        due = context.now
         if waits(tx, row.after):
             tx.query(JOBS.link, {"id": row.after})
             due = FOREVER
@@ -90,10 +90,10 @@ def revive(tx: Tx, wanted: Sequence[int], around: SettleContext) -> list[str]:
         # It was done when they were enqueued; now they wait for it once more.
         if not row.linked and tx.query(JOBS.waiting_for, {"job": row.id}):
             tx.query(JOBS.link, {"id": row.id})
-        around.tally.reopened(row.batch, row.state)
+        context.tally.reopened(row.batch, row.state)
         row.state = "open"
         answers.append("revived")
-    around.tally.write(tx, now=around.now)
+    context.tally.write(tx, now=context.now)
     return answers
 
 
@@ -109,7 +109,7 @@ class Filter:
     limit: int = 50
     # Only those with a higher id.
     after: int = 0
-    # Also the engine's own jobs; who names a task, a queue or a key gets them, and so do all that failed.
+    # Also the engine's own jobs; those that failed, or whose task, queue or key is named, are found anyway.
     own: bool = False
 
 
@@ -188,7 +188,7 @@ def _fixed(row: LockedJob) -> str | None:
     return "is the engine's own" if row.task.startswith(f"{OWN_QUEUE}.") else None
 
 
-def purge(tx: Tx, wanted: Sequence[int], around: SettleContext) -> int:
+def purge(tx: Tx, wanted: Sequence[int], context: SettleContext) -> int:
     """Delete settled jobs for good; what waits for one of them is cancelled."""
     rows = lock_jobs_in_order(tx, list(wanted))
     gone = [row for row in rows.values() if row.state != "open"]
@@ -197,26 +197,26 @@ def purge(tx: Tx, wanted: Sequence[int], around: SettleContext) -> int:
         behind = tx.query(JOBS.waiting_for, {"job": row.id}) if row.state == "failed" else []
         for waiting, *_ in behind:
             why = f"job {row.id}, which it waited for, was purged"
-            cancel(tx, [waiting], around, why=why)
-    delete_settled(tx, {row.id: row.batch for row in gone}, around)
+            cancel(tx, [waiting], context, why=why)
+    delete_settled(tx, {row.id: row.batch for row in gone}, context)
     return len(gone)
 
 
-def purge_queue(tx: Tx, queue: str, around: SettleContext) -> int:
+def purge_queue(tx: Tx, queue: str, context: SettleContext) -> int:
     """Cancel a chunk of a queue's jobs that do not run; call again until it returns 0."""
     found: list[int] = []
     for [lane] in tx.query(OPERATE.lanes_of, {"queue": queue}):
         left = CHUNK - len(found)
         found += [row[0] for row in tx.query(OPERATE.of_lane, {"lane": lane, "wanted": left})]
     if found:
-        cancel(tx, found, around, why="the queue was purged")
+        cancel(tx, found, context, why="the queue was purged")
     return len(found)
 
 
-def delete_settled(tx: Tx, found: Mapping[int, int | None], around: SettleContext) -> None:
+def delete_settled(tx: Tx, found: Mapping[int, int | None], context: SettleContext) -> None:
     """Delete settled jobs, given with their batches."""
     tx.query(JOBS.delete_attempts, {"ids": list(found)})
     tx.query(JOBS.delete_jobs, {"ids": list(found)})
     for batch in found.values():
-        around.tally.gone(batch)
-    around.tally.write(tx, now=around.now)
+        context.tally.gone(batch)
+    context.tally.write(tx, now=context.now)

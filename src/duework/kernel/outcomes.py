@@ -1,6 +1,6 @@
 """What a task may say instead of returning a value. Return them, or raise them from deep code.
 
-They are values with one mapping in (`runner.py`) and one mapping out (`jobs.settle`). They derive
+They are values with one mapping in (`worker/runner.py`) and one mapping out (`kernel/settle.py`). They derive
 from Exception only so that a helper far below the task can raise one.
 """
 

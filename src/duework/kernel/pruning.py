@@ -67,9 +67,9 @@ def _short(ending: Ending | None) -> int:
     return keep if keep < PRUNE_EVERY_MS else 0
 
 
-def prune(tx: Tx, around: SettleContext, *, chunk: int = CHUNK) -> int:
+def prune(tx: Tx, context: SettleContext, *, chunk: int = CHUNK) -> int:
     """Delete a chunk of settled rows whose retention has ended; returns the most of one kind."""
-    now = around.now
+    now = context.now
     found: dict[int, int | None] = {}
     for identifier, state, batch in tx.query(PRUNING.over, {"now": now, "wanted": chunk}):
         if state == "failed" and tx.query(JOBS.waiting_for, {"job": identifier}):
@@ -78,7 +78,7 @@ def prune(tx: Tx, around: SettleContext, *, chunk: int = CHUNK) -> int:
         else:
             found[identifier] = batch
     if found:
-        operate.delete_settled(tx, found, around)
+        operate.delete_settled(tx, found, context)
     once = tx.query(PRUNING.delete_once, {"now": now, "wanted": chunk})
     return max(len(found), len(once))
 
@@ -87,11 +87,11 @@ def prune_round(engine: Engine, chunks: int) -> int:
     """Delete settled rows whose retention is over, a small transaction each; the chunks it took."""
 
     def chunk(tx: Tx, items: list[None]) -> Sequence[int]:
-        around = engine.around()
+        context = engine.settle_context()
         # Jobs first: a batch is forgotten once the last of its members is.
-        most = prune(tx, around)
+        most = prune(tx, context)
         for forget in engine.forgets:
-            most = max(most, forget(tx, now=around.now, chunk=CHUNK))
+            most = max(most, forget(tx, now=context.now, chunk=CHUNK))
         return [most for _ in items]
 
     for done in range(1, chunks + 1):

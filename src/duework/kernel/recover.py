@@ -25,7 +25,7 @@ Verdict = Callable[[int, int], bool]
 
 def recover(
     tx: Tx,
-    around: SettleContext,
+    context: SettleContext,
     *,
     crashed: Verdict,
     immortal: Callable[[str], bool],
@@ -33,7 +33,7 @@ def recover(
     take_over: bool = True,
 ) -> list[Ending]:
     """Write off leases that ended, and all leases of processes that are known to be dead."""
-    over = {"now": around.now, "wanted": RECOVER}
+    over = {"now": context.now, "wanted": RECOVER}
     rows = tx.query(JOBS.leases_over, over) if take_over else []
     if dead:
         rows += tx.query(JOBS.leases_of, {"workers": list(dead), "wanted": RECOVER})
@@ -53,7 +53,7 @@ def recover(
             error=why,
             keep=None,
             # Beside another that has crashed before it is not known whose crash it was.
-            alone=gone and around.lanes.name(tx, lane).alone == ALONE and known[worker] == again,
+            alone=gone and context.lanes.name(tx, lane).alone == ALONE and known[worker] == again,
             repeated=again,
             immortal=immortal(task),
             lane=lane,
@@ -61,7 +61,7 @@ def recover(
         # A caller that cancelled it gets that outcome, also when the job was only lost.
         endings[identifier] = watched(lost)
     if endings:
-        ends = settle(tx, list(endings.values()), around)
+        ends = settle(tx, list(endings.values()), context)
         # Left for another time: a lock that a reaction wants is held.
         for each in ends:
             if each is not None and each.kind == "blocked":
@@ -78,12 +78,12 @@ def _crashed_before(tx: Tx, jobs: Collection[int]) -> set[int]:
     )
 
 
-def release_all(tx: Tx, worker: int, around: SettleContext) -> int:
+def release_all(tx: Tx, worker: int, context: SettleContext) -> int:
     """Hand back all that a worker holds, whether or not it knows of it: it is about to end."""
     rows = tx.query(JOBS.leases_of, {"workers": [worker], "wanted": RECOVER})
     endings = [watched(Ending(JobId(job), fence, worker, "released")) for job, fence, *_ in rows]
     if endings:
-        settle(tx, endings, around)
+        settle(tx, endings, context)
     return len(endings)
 
 

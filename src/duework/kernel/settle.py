@@ -24,7 +24,7 @@ from duework.kernel.failures.setbacks import after_crash, after_misfit, lane_amo
 from duework.kernel.job import Ending, JobId, LockedJob, State
 from duework.kernel.lanes import JOBS
 
-# What is the user's own in all effects of one attempt; the database is locked for others meanwhile.
+# How long the user's own code in all effects of one attempt may take: others wait for the database.
 EFFECT_LIMIT_MS = 2000
 # From so many on, jobs that are alike have a statement of their own.
 ALIKE = 10
@@ -32,9 +32,9 @@ ALIKE = 10
 THEIRS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError)
 
 
-def settle(tx: Tx, endings: Sequence[Ending], around: SettleContext) -> list[Ending | None]:
+def settle(tx: Tx, endings: Sequence[Ending], context: SettleContext) -> list[Ending | None]:
     """End attempts; for each what was written, or `blocked`, or None if the lease was lost."""
-    now = around.now
+    now = context.now
     answers: dict[JobId, Ending | None] = {}
     kept: list[Ending] = []
     gone: list[Ending] = []
@@ -53,13 +53,13 @@ def settle(tx: Tx, endings: Sequence[Ending], around: SettleContext) -> list[End
         else:
             slow += _not_yet(tx, kept, answers)
     if members:
-        slow += _settle_members(tx, members, answers, around)
+        slow += _settle_members(tx, members, answers, context)
     if gone:
-        slow += _settle_gone(tx, gone, answers, around)
+        slow += _settle_gone(tx, gone, answers, context)
     if slow:
-        _settle_slowly(tx, slow, answers, around)
+        _settle_slowly(tx, slow, answers, context)
     written = [answers[e.id] for e in endings]
-    follow_up = around.tally.write(tx, now=now)
+    follow_up = context.tally.write(tx, now=now)
     return [one and one.but(linked=True) for one in written] if follow_up else written
 
 
@@ -86,25 +86,25 @@ class _NotAll(Exception):
 
 
 def _settle_members(
-    tx: Tx, endings: Sequence[Ending], answers: dict[JobId, Ending | None], around: SettleContext
+    tx: Tx, endings: Sequence[Ending], answers: dict[JobId, Ending | None], context: SettleContext
 ) -> list[Ending]:
     """End members of batches that are done; returns the endings that need a closer look."""
     try:
         # In a savepoint: afterwards nothing distinguishes a row that was done just now, and has to be
         # counted, from one that was done before by the same attempt.
         with tx.savepoint():
-            if _write_done(tx, endings, around.now) != len(endings):
+            if _write_done(tx, endings, context.now) != len(endings):
                 raise _NotAll
     except _NotAll:
         return _not_yet(tx, endings, answers)
     for batch, count in Counter([e.batch for e in endings]).items():
-        around.tally.ended(batch, "done", count)
+        context.tally.ended(batch, "done", count)
     answers.update((e.id, e) for e in endings)
     return []
 
 
 def _settle_gone(
-    tx: Tx, endings: Sequence[Ending], answers: dict[JobId, Ending | None], around: SettleContext
+    tx: Tx, endings: Sequence[Ending], answers: dict[JobId, Ending | None], context: SettleContext
 ) -> list[Ending]:
     """Delete what is not kept, with its history; returns the endings that need a closer look."""
     # Looked at before, since a row that is missing afterwards may have been missing all along.
@@ -113,7 +113,7 @@ def _settle_gone(
     tx.bulk(JOBS.settle_gone, [(e.id, e.fence, e.worker) for e in ours])
     tx.query(JOBS.delete_attempts, {"ids": [e.id for e in ours]})
     for ending in ours:
-        around.tally.ended(rows[ending.id].batch, "done", gone=True)
+        context.tally.ended(rows[ending.id].batch, "done", gone=True)
         answers[ending.id] = ending
     return [e for e in endings if e.id not in answers]
 
@@ -171,7 +171,7 @@ def _settle_slowly(
     tx: Tx,
     endings: Sequence[Ending],
     answers: dict[JobId, Ending | None],
-    around: SettleContext,
+    context: SettleContext,
 ) -> None:
     ids = sorted(e.id for e in endings)
     rows = lock_jobs_in_order(tx, ids)
@@ -180,54 +180,56 @@ def _settle_slowly(
         if row is None or not _still_ours(row, ending):
             answers[ending.id] = None
         else:
-            answers[ending.id] = _settle_one(tx, row, ending, around)
+            answers[ending.id] = _settle_one(tx, row, ending, context)
 
 
-def _settle_one(tx: Tx, row: LockedJob, ending: Ending, around: SettleContext) -> Ending:
+def _settle_one(tx: Tx, row: LockedJob, ending: Ending, context: SettleContext) -> Ending:
     """End one attempt, and cancel what waited for it if it is cancelled."""
-    counted = around.tally.copy()
+    counted = context.tally.copy()
     try:
-        ended, state = _ended(tx, row, ending, around)
+        ended, state = _ended(tx, row, ending, context)
     except Blocked as error:
         # The lock may be held for long: the other endings do not wait for that.
-        around.tally.back(counted)
+        context.tally.back(counted)
         return ending.but(kind="blocked", error=str(error), report=None, spent=())
     if state == "cancelled":
-        _cancel_behind(tx, row, around)
+        _cancel_behind(tx, row, context)
     linked = bool(row.linked or ending.effects or ending.watched)
     return ended.but(linked=True) if linked else ended
 
 
-def _ended(tx: Tx, row: LockedJob, ending: Ending, around: SettleContext) -> tuple[Ending, State]:
+def _ended(tx: Tx, row: LockedJob, ending: Ending, context: SettleContext) -> tuple[Ending, State]:
     """The same for its own row alone: the ending that was written, and the row's new state."""
     if not ending.effects and not ending.watched:
-        return _write(tx, row, ending, around)
-    counted = around.tally.copy()
+        return _write(tx, row, ending, context)
+    counted = context.tally.copy()
     try:
         with contextlib.suppress(TooSlow):
-            return _written(tx, row, ending, around)
+            return _written(tx, row, ending, context)
         # Perhaps we, or the server, stood still meanwhile; what is slow by itself is so again.
-        around.tally.back(counted)
-        return _written(tx, row, ending, around)
+        context.tally.back(counted)
+        return _written(tx, row, ending, context)
     except (Retryable, RecursionError, MemoryError):
         # Out of stack or memory, writing the other ending here would run out of it again.
         raise
     except THEIRS as error:
-        around.tally.back(counted)
+        context.tally.back(counted)
         if ending.fallback is None:
             raise
         ended = ending.fallback(error).but(effects=(), fallback=None)
         if ended.watched and ended.kind != ending.kind:
-            # It ends in another way now, to which reactions may be another matter.
+            # It ends in another way now, and its reactions to that may succeed.
             last = ended.but(fallback=lambda _: ended.but(watched=False))
-            return _ended(tx, row, last, around)
+            return _ended(tx, row, last, context)
         # Unobserved: whatever failed must not fail again here.
-        return _write(tx, row, ended.but(watched=False), around)
+        return _write(tx, row, ended.but(watched=False), context)
 
 
-def _written(tx: Tx, row: LockedJob, ending: Ending, around: SettleContext) -> tuple[Ending, State]:
+def _written(
+    tx: Tx, row: LockedJob, ending: Ending, context: SettleContext
+) -> tuple[Ending, State]:
     with tx.savepoint(EFFECT_LIMIT_MS):
-        return _write(tx, row, ending, around)
+        return _write(tx, row, ending, context)
 
 
 def watched(ending: Ending) -> Ending:
@@ -241,9 +243,9 @@ def watched(ending: Ending) -> Ending:
     return ending.but(watched=True, fallback=fallback)
 
 
-def cancel_waiting(tx: Tx, row: LockedJob, why: str, around: SettleContext) -> None:
+def cancel_waiting(tx: Tx, row: LockedJob, why: str, context: SettleContext) -> None:
     """End a job that does not run."""
-    ended = _settle_one(tx, row, _unrun(row, why), around)
+    ended = _settle_one(tx, row, _unrun(row, why), context)
     if ended.kind == "blocked":
         raise Blocked(ended.error)
 
@@ -263,24 +265,24 @@ def _with_effects(tx: Tx, ending: Ending) -> Ending:
     return ending.but(result=result, effects=())
 
 
-def apply(tx: Tx, row: LockedJob, ending: Ending, around: SettleContext) -> None:
+def apply(tx: Tx, row: LockedJob, ending: Ending, context: SettleContext) -> None:
     """Write an ending to its row, which the caller holds under lock, and what follows from it."""
-    _, state = _write(tx, row, ending, around)
+    _, state = _write(tx, row, ending, context)
     if state == "cancelled":
-        _cancel_behind(tx, row, around)
-    around.tally.write(tx, now=around.now)
+        _cancel_behind(tx, row, context)
+    context.tally.write(tx, now=context.now)
 
 
-def _write(tx: Tx, row: LockedJob, ending: Ending, around: SettleContext) -> tuple[Ending, State]:
+def _write(tx: Tx, row: LockedJob, ending: Ending, context: SettleContext) -> tuple[Ending, State]:
     """The row, its effects, its reaction, and what may be claimed now; the row's new state.
 
     The row goes first: an effect may enqueue a job under the key of this one, or after it, and would be
     answered with a job that is as good as over.
     """
-    ending = _as_wished(tx, row, ending, around.now)
+    ending = _as_wished(tx, row, ending, context.now)
     if ending.kind in {"retry", "misfit", "failed", "crashed", "lost"} and not ending.untried:
-        _record(tx, row, ending, around)
-    final, change = _changed(tx, row, ending, around)
+        _record(tx, row, ending, context)
+    final, change = _changed(tx, row, ending, context)
     state: State = change[0]
     gone = state != "open" and ending.keep == 0 and not _is_waited_for(tx, row, state)
     if gone:
@@ -291,9 +293,9 @@ def _write(tx: Tx, row: LockedJob, ending: Ending, around: SettleContext) -> tup
     if ending.effects:
         ending = _with_effects(tx, ending)
     if state != "open":
-        around.tally.ended(row.batch, state, gone=gone)
+        context.tally.ended(row.batch, state, gone=gone)
     if ending.watched and final != "open":
-        around.react(tx, row, ending.but(kind=final))
+        context.react(tx, row, ending.but(kind=final))
     if state != "open" and row.serial is not None:
         wake_serials(tx, [row.serial])
     if state == "done":
@@ -301,11 +303,11 @@ def _write(tx: Tx, row: LockedJob, ending: Ending, around: SettleContext) -> tup
     return ending, state
 
 
-def _record(tx: Tx, row: LockedJob, ending: Ending, around: SettleContext) -> None:
+def _record(tx: Tx, row: LockedJob, ending: Ending, context: SettleContext) -> None:
     """One line of history for an attempt that did not end well."""
     outcome = "crashed alone" if ending.kind == "crashed" and ending.alone else ending.kind
     error = short(ending.error)
-    line = (row.id, row.fence, outcome, row.worker, ending.started, around.now, error)
+    line = (row.id, row.fence, outcome, row.worker, ending.started, context.now, error)
     tx.bulk(JOBS.attempt, [line])
 
 
@@ -329,10 +331,10 @@ def _is_waited_for(tx: Tx, row: LockedJob, state: State) -> bool:
 
 
 def _changed(
-    tx: Tx, row: LockedJob, ending: Ending, around: SettleContext
+    tx: Tx, row: LockedJob, ending: Ending, context: SettleContext
 ) -> tuple[State, tuple[Any, ...]]:
     """How it ended, and the row's new values in the order of the `rewrite` statement."""
-    now = around.now
+    now = context.now
     state: State = "open"
     due, lane, failures, crashes = ending.due, row.lane, row.failures, row.crashes
     result, error, settled = row.result, row.error, None
@@ -347,13 +349,13 @@ def _changed(
         case "misfit":
             error = ending.error
         case "retry" | "snooze":
-            lane, crashes = lane_among(tx, row, around.lanes, alone=0), 0
+            lane, crashes = lane_among(tx, row, context.lanes, alone=0), 0
             failures += ending.kind == "retry"
             error = error if ending.kind == "snooze" else ending.error
         case "released" | "lost":
             due = now
         case "crashed":
-            state, due, lane, crashes = after_crash(tx, row, ending, now=now, lanes=around.lanes)
+            state, due, lane, crashes = after_crash(tx, row, ending, now=now, lanes=context.lanes)
             error = ending.error
     final = state
     if state != "open":
@@ -362,7 +364,7 @@ def _changed(
             # A second enqueue asked for another run while this one was under way.
             state, due, settled, failures, crashes, progress = "open", now, None, 0, 0, None
             payload, check, again = row.again, checksum(row.id, row.task, row.again), None
-            lane = lane_among(tx, row, around.lanes, alone=0)
+            lane = lane_among(tx, row, context.lanes, alone=0)
     return final, (
         *(state, due, lane, failures, crashes, result, short(error)),
         *(payload, check, again, progress, settled),
@@ -378,7 +380,7 @@ def _release_behind(tx: Tx, row: LockedJob) -> None:
             wake_serials(tx, [serial])
 
 
-def _cancel_behind(tx: Tx, row: LockedJob, around: SettleContext) -> None:
+def _cancel_behind(tx: Tx, row: LockedJob, context: SettleContext) -> None:
     """What waited for a cancelled job is cancelled too, and what waited for that.
 
     A list and not a recursion, since a chain may be longer than a stack is deep; and each of them
@@ -395,7 +397,7 @@ def _cancel_behind(tx: Tx, row: LockedJob, around: SettleContext) -> None:
             if waiting is None or waiting.state != "open":
                 continue
             ending = _unrun(waiting, why)
-            _, state = _ended(tx, waiting, ending, around)
+            _, state = _ended(tx, waiting, ending, context)
             if state == "cancelled":
                 cancelled.append(waiting)
 

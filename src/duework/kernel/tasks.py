@@ -11,7 +11,7 @@ import re
 import types
 import typing
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -31,7 +31,8 @@ Isolation = Literal["async", "thread", "process", "own"]
 Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 _NAME = re.compile(r"[A-Za-z_][\w.:-]{0,199}")
-FOR_EVER = ("forever", None)
+# What `keep=` may be for rows that are never pruned.
+KEPT_FOREVER = ("forever", None)
 # How the engine's own jobs are run: whatever happens, they are never given up.
 TIRELESS: dict[str, Any] = {
     "immortal": True,
@@ -141,7 +142,7 @@ class Definition:
         self.reactions: list[Callable[..., None]] = []
         # Names that it had before: jobs that were enqueued under them are its own.
         self.aliases: tuple[str, ...] = ()
-        # What a worker does around a process of the task's own, of which it gets the caller: for shapes.
+        # For shapes: called with the run and with the function that runs the task's own process.
         self.around_child: Callable[[Run, Callable[[], Ending]], Any] | None = None
         # Whether the user's context managers go around its attempts: the Part's own, and all of them.
         self.surrounded = False
@@ -187,7 +188,7 @@ def gates(
 
 
 def _kept(length: Duration | None) -> int | None:
-    return None if length in FOR_EVER else milliseconds(length)
+    return None if length in KEPT_FOREVER else milliseconds(length)
 
 
 def _value_type(annotated: Any) -> Any:
@@ -230,9 +231,9 @@ class Registry:
         self.queue_limits: dict[str, int] = {}
         # Context managers around every attempt of the user's tasks, the outermost first.
         self.arounds: list[AroundAttempt] = []
-        # By name: chain, schedule, message, batch.
         # Manifests of shapes, by name.
         self.shapes: dict[str, Any] = {}
+        # By name: chain, schedule, message, batch and so on.
         self.writes: dict[str, Writes] = {}
         # By kind of shape: forget that sends have begun, of jobs whose worker died before anything left.
         self.forget_starts: dict[str, Callable[[Tx, list[int]], None]] = {}
@@ -404,6 +405,3 @@ class Registry:
     def count_theirs(self) -> int:
         """How many tasks there are beside the engine's own."""
         return sum(task.policy.queue != OWN_QUEUE for task in self._tasks.values())
-
-
-AnyCoroutine = Coroutine[Any, Any, Any]

@@ -57,7 +57,7 @@ class Sends(Generic[W, G]):
         """Write the start, if its job may still send it; under that job's lock.
 
         If no send before it has an unknown outcome, nothing has left yet: `wanted.leaving.stays()`, before
-        the commit, so that whoever finds this start can read it.
+        the commit, so that a process that finds this start can read it.
         """
         raise NotImplementedError
 
@@ -132,6 +132,6 @@ class Sends(Generic[W, G]):
 
 
 def must_be_unsure(what: str, state: str) -> None:
-    """An operator decides once: whoever comes second is told what it is now."""
+    """An operator decides once; a second decision is refused, with what it is now."""
     if state != "unsure":
         raise Conflict(f"{what} is {state}: only what is unsure has to be decided")

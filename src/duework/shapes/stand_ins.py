@@ -26,14 +26,14 @@ class StandIns:
 
     def take_place(self, shapes: Sequence[Hooks]) -> None:
         """Be called from now on, all or none of them."""
-        postings = {each.name: each.posting for each in shapes if isinstance(each, OutboxShape)}
+        runners = {each.name: each.runner for each in shapes if isinstance(each, OutboxShape)}
         senders = {
             task: (each.senders, channel)
             for each in shapes
             if isinstance(each, DeliveryShape)
             for task, channel in each.names.items()
         }
-        _check("outbox", self._outboxes, postings)
+        _check("outbox", self._outboxes, runners)
         _check("channel", self._channels, senders)
         for name, fake in self._outboxes.items():
             if not callable(getattr(fake, "submit", None)):
@@ -42,7 +42,7 @@ class StandIns:
             if not callable(fake):
                 raise UsageError(f"channel {name}: {fake!r:.100} cannot be called")
         for name, fake in self._outboxes.items():
-            self._set(postings[name], "stand_in", fake)
+            self._set(runners[name], "stand_in", fake)
         for name, fake in self._channels.items():
             sending, channel = senders[name]
             self._set(sending, "stand_ins", {**sending.stand_ins, channel: fake})

@@ -33,6 +33,7 @@ from duework.web.tokens import Tokens, Who, hashed, same
 
 if TYPE_CHECKING:
     from duework.app import App
+    from duework.face import Auth, PartPage, PartRoute
     from duework.part import Part
     from duework.web.regions import Regions
 
@@ -234,9 +235,23 @@ def person_cookie(visit: Visit) -> str:
     return f"{cookie_name(visit)}-{name}"
 
 
+class DoorRoute(Route):
+    """A route that says what it needs, for what goes through all of them, and how its page is made again."""
+
+    # A scope, or how else somebody may ask; None of one that only refuses.
+    needs: Auth | None = None
+    # Whether it answers programs; and what a part has declared, of a part's own.
+    for_programs = False
+    part_route: PartRoute | None = None
+    # What makes the page: a handler of ours, or a part and its page.
+    page: Handler | tuple[Part, PartPage] | None = None
+    # How a page of ours changes by itself.
+    regions: Regions | None = None
+
+
 def door(
     app: App, render: Callable[..., Response], limits: RateLimits | None = None
-) -> Callable[..., Route]:
+) -> Callable[..., DoorRoute]:
     """What makes routes: `route("/jobs", jobs, "read")`."""
 
     def route(
@@ -247,7 +262,7 @@ def door(
         part: Part | None = None,
         regions: Regions | None = None,
         uploads: int | None = None,
-    ) -> Route:
+    ) -> DoorRoute:
         async def enter(request: Request) -> Response:
             visit = Visit(app, request, None, part=part, render=render)
             try:
@@ -263,12 +278,8 @@ def door(
             finally:
                 visit.posted.close()
 
-        made = Route(path, enter, methods=list(methods), name=f"{methods[0]} {path}")
-        # For the test that goes through all doors.
-        made.needs = scope  # type: ignore[attr-defined]
-        # For those who render it again.
-        made.page = handler  # type: ignore[attr-defined]
-        made.regions = regions  # type: ignore[attr-defined]
+        made = DoorRoute(path, enter, methods=list(methods), name=f"{methods[0]} {path}")
+        made.needs, made.page, made.regions = scope, handler, regions
         return made
 
     return route

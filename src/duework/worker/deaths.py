@@ -21,7 +21,7 @@ class Deaths:
         self._written_off: set[int] = set()
 
     def look(self, workers: Sequence[Process], watch: Callable[[Process], None] | None) -> None:
-        """Tell the dead from the others; `watch` is told of those that live, to see them die."""
+        """Tell the dead from the living; `watch` is called with those that live, to see them die."""
         # Once the last of its leases was written off, what a dead one was running is not needed.
         for gone in self._written_off.difference(process.id for process in workers):
             self._written_off.discard(gone)

@@ -19,7 +19,7 @@ LOOK_SECONDS = 0.25
 
 
 class Departure:
-    """Around the work of a worker; entered in the task that works."""
+    """A context manager around the work of a worker, entered in the task that works."""
 
     def __init__(self, writer: Writer, leases: Collection[Lease]) -> None:
         self._writer = writer
@@ -27,7 +27,7 @@ class Departure:
         self._leases = leases
         self._task: asyncio.Task[object] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        # What the round settles that is asked for.
+        # The endings of the round that is being asked for.
         self.asked: Sequence[Ending] = ()
         # Whether a round was left alone. It may still be written, as fences allow.
         self.left = False
@@ -40,7 +40,7 @@ class Departure:
     ) -> bool:
         task, self._task = self._task, None
         assert task is not None, "entered"
-        # Another who cancels it as well is heard.
+        # A second cancellation, by another, is not swallowed.
         return self.left and kind is asyncio.CancelledError and task.uncancel() == 0
 
     @property
@@ -53,8 +53,8 @@ class Departure:
         count = len(self.asked) + more
         if not (self.left and count):
             return None
-        jobs = "1 job" if count == 1 else f"{count} jobs"
-        return Unavailable(f"what became of {jobs} is not stored, they may run again: {error}")
+        jobs, they = ("1 job", "it") if count == 1 else (f"{count} jobs", "they")
+        return Unavailable(f"what became of {jobs} is not stored, {they} may run again: {error}")
 
     def tell(self, stop_at: float) -> None:
         """It is to stop, at the latest at that time; the last word counts."""

@@ -1,4 +1,4 @@
-"""Tells when a worker can store nothing or take nothing on, and when it can again."""
+"""Reports when a worker can store nothing or take nothing on, and when it can again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PARK_SECONDS = 1.0
 
 
 class Parking:
-    """Whether it was told, and why the worker's last round failed, if it did."""
+    """Whether that was reported, and why the worker's last round failed, if it did."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

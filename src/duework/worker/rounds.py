@@ -96,7 +96,7 @@ class Rounds:
         self.known = False
         # Whether it is listed for people.
         self._listed = False
-        # The steps back of the clock after which paces were looked at; not even those before the start.
+        # For how many steps back of the clock paces were corrected; -1: for none, not even before the start.
         self._brought_back = -1
 
     async def announce(self) -> None:
@@ -189,8 +189,8 @@ class Rounds:
         # that was set meanwhile.
         now = engine.clock_watch.checked_now_within(tx)
         take_over = not self._takeover_pause.ends_in()
-        around = engine.around(now)
-        settled = settle(tx, round_.endings, around)
+        context = engine.settle_context(now)
+        settled = settle(tx, round_.endings, context)
         if round_.endings:
             engine.minutes.ended(tx, settled, now)
         if engine.pruning.bring_forward(tx, settled, now):
@@ -209,7 +209,7 @@ class Rounds:
         lease_end = None if round_.endings else signals.lease_end or FOREVER
         recovered = recover(
             tx,
-            around,
+            context,
             crashed=_verdicts(signals.workers, self._process.id, round_.dead, near=engine.near),
             immortal=engine.registry.immortal,
             dead=round_.dead,
@@ -226,7 +226,7 @@ class Rounds:
             taken = claim(
                 tx,
                 round_.want,
-                around,
+                context,
                 reports=reports,
                 lease_end=None if recovered else lease_end,
             )
@@ -298,7 +298,7 @@ class Rounds:
         for round_ in rounds:
             self._settle_and_claim_one(tx, round_)
             if self.known or self._listed:
-                if release_all(tx, self._process.id, engine.around()):
+                if release_all(tx, self._process.id, engine.settle_context()):
                     engine.ring_after(tx)
                 tx.query(JOBS.worker_gone, {"id": self._process.id})
         return [None for _ in rounds]
@@ -345,7 +345,7 @@ def _unsent(recovered: Sequence[Ending], workers: Sequence[Process], *, near: bo
 def _verdicts(workers: Sequence[Process], me: int, dead: Sequence[int], *, near: bool) -> Verdict:
     """Whether an attempt's process crashed under it, as far as is known here."""
     known = {process.id: process for process in workers}
-    ledgers: dict[int, frozenset[int] | None] = {}
+    starts: dict[int, frozenset[int] | None] = {}
 
     def crashed(worker: int, job: int) -> bool:
         if worker == me:
@@ -356,9 +356,9 @@ def _verdicts(workers: Sequence[Process], me: int, dead: Sequence[int], *, near:
             # That killed everything on the machine: no job's fault.
             return False
         if fate == "dead" or worker in dead:
-            if worker not in ledgers:
-                ledgers[worker] = started(worker)
-            running = ledgers[worker]
+            if worker not in starts:
+                starts[worker] = started(worker)
+            running = starts[worker]
             return running is None or job in running
         return fate == "elsewhere"
 

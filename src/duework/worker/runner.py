@@ -316,7 +316,7 @@ class Runner:
             watched=watched,
             batch=job.batch,
             lane=job.lane,
-            report=self._told(job, task, kind, report),
+            report=self._pace_report(job, task, kind, report),
             spent=() if attempt is None else _spent(attempt),
             **more,
         )
@@ -324,7 +324,7 @@ class Runner:
             return ending.but(fallback=lambda error: self._fallback(ending, attempt, error, now))
         return ending
 
-    def _told(
+    def _pace_report(
         self, job: Claimed, task: Definition | None, kind: str, report: PaceReport | None
     ) -> PaceReport | None:
         """What is reported to the paces of its task; None for most, which have none."""

@@ -108,8 +108,8 @@ class Worker:
         if not self._resting.begun:
             self._soon(self._wake.set)
 
-    def _told(self) -> None:
-        """The server has said that there may be something to do; in the thread that listens to it."""
+    def _notified(self) -> None:
+        """The server says that there may be something to do; in the thread that listens to it."""
         if not self._resting.claim_now():
             self.ring()
 
@@ -134,7 +134,7 @@ class Worker:
         self._loop = asyncio.get_running_loop()
         self._attempts.enter(asyncio.current_task())
         self._attempts.started_jobs.open(self.id)
-        events = (self.ring, self._on_death, self._on_gone, self._resting.handed, self._told)
+        events = (self.ring, self._on_death, self._on_gone, self._resting.handed, self._notified)
         self._wakeups = Wakeups(engine, self.id, *events)
         keeper = self._lease_keeper(self._loop)
         engine.local_bells.append(self.ring)

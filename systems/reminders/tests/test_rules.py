@@ -11,12 +11,8 @@ from duework.durations import milliseconds
 from systems.reminders.fire import fire
 from systems.reminders.part import part
 from systems.reminders.rules import (
-    BACKOFF_MS,
-    RETRIES,
     NewReminder,
     chosen_channels,
-    gives_up,
-    retry_at,
     rule_of,
     timing,
     webhook_id,
@@ -29,16 +25,15 @@ NOW = 1_772_438_400_000
 
 @pytest.mark.rows("003-16", "003-36")
 def test_the_next_attempt_is_due_by_the_failures_before_it() -> None:
-    waits = [retry_at(NOW, count) - NOW for count in (0, 1, 2, 3, 9)]
+    waits = [fire.definition.delay(retry, 0.5) for retry in (1, 2, 3, 4, 10)]
 
     assert waits == [60_000, 300_000, 1_800_000, 1_800_000, 1_800_000]
 
 
 @pytest.mark.rows("003-15", "003-T1")
 def test_the_fourth_failure_is_the_last_so_that_thirty_minutes_are_reached() -> None:
-    assert [gives_up(count) for count in (1, 2, 3, 4)] == [False, False, False, True]
-    assert fire.definition.policy.retries == RETRIES == part.settings.retries
-    assert tuple(milliseconds(each) for each in part.settings.backoff) == BACKOFF_MS
+    assert fire.definition.policy.retries == part.settings.retries == len(part.settings.backoff)
+    assert fire.definition.delay(part.settings.retries, 0.5) == milliseconds("30m")
 
 
 @pytest.mark.parametrize(

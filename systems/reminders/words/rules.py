@@ -29,7 +29,6 @@ GROUPS = {
 }
 FREQUENCIES = {"d": "DAILY", "w": "WEEKLY", "month": "MONTHLY", "year": "YEARLY"}
 SHORT = tuple(name[:2].upper() for name in WEEKDAYS)
-DAYS_OF = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def again(words: Words) -> Options | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from duework import App, UsageError
+from duework import App, Run, UsageError
 from duework.client import ApiClient, ApiError
 from duework.errors import NotFound
 from duework.web.tokens import Tokens
@@ -99,6 +99,21 @@ def test_a_workflow_is_read_told_forked_and_cancelled(program: Program, app: App
     assert program.post(f"/workflows/{waiting}/resume")["state"] == "running"
     assert program.problem("GET", "/workflows/7")[0] == 404
     assert program.problem("POST", f"/workflows/{job}/fork", json={"step": "none"})[0] == 404
+
+
+def test_a_workflow_that_has_failed_is_found_and_read_as_that(app: App, server: str) -> None:
+    @app.task
+    async def broken(run: Run) -> None:
+        await run.step("charge", str)
+        raise ValueError("no more")
+
+    job = broken.enqueue().id
+    task(app, "order").enqueue("pen")
+    work(app)
+
+    with ApiClient(server, Tokens(app).add("program", "read"), timeout="30s") as client:
+        assert client.workflow(job).state == "failed"
+        assert [each.id for each in client.workflows("failed")] == [str(job)]
 
 
 def test_a_budget_is_read_with_its_ledger_and_raised(program: Program, app: App) -> None:

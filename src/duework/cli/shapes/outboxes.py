@@ -30,9 +30,9 @@ def outboxes() -> None:
 @on_database()
 def list_(app: App, out: Out, name: str | None, state: str, limit: int, before: int) -> None:
     """List outboxes, or with NAME its messages in one state. With --json: one object per line."""
-    desk = app.outboxes
+    operator = app.outboxes
     if name is None:
-        rows = [{"outbox": each, **desk.counts(each)} for each in desk.names()]
+        rows = [{"outbox": each, **operator.counts(each)} for each in operator.names()]
         if out.as_json:
             for row in rows:
                 out.json(row)
@@ -44,7 +44,7 @@ def list_(app: App, out: Out, name: str | None, state: str, limit: int, before: 
         else:
             out.say("no outbox has messages")
         return
-    found = desk.messages(name, state=state, before=before, limit=limit)  # type: ignore[arg-type]
+    found = operator.messages(name, state=state, before=before, limit=limit)  # type: ignore[arg-type]
     if out.as_json:
         for message in found:
             out.json(as_dict(message))

@@ -20,7 +20,7 @@ class AttachedRequests:
         self.left.append(request)
 
     def take_back(self, request: AttachedRequest) -> bool:
-        """Whether it has not begun; now it will not."""
+        """Take it out of the line; False if it has begun already."""
         try:
             self.left.remove(request)
         except ValueError:
@@ -32,7 +32,7 @@ class AttachedRequests:
         return [each for each in self.left.copy() if any(map(each.beside, group))]
 
     def choose(self, group: Sequence[Request]) -> None:
-        """Let what goes along with the group do so."""
+        """Note what goes along with this group."""
         self.along = self.beside(group)
 
     def begin(self) -> list[AttachedRequest]:

@@ -64,7 +64,7 @@ class Writer:
         self._stop = False
         self._fatal: Error | None = None
         self._thread: threading.Thread | None = None
-        # Also guards `_stop`: what is handed in before it is answered.
+        # Also guards `_stop`: what is handed in before that is set is still answered.
         self._submitting = threading.Lock()
         self._here = current_pid()
         self._pid = self._here[0]
@@ -99,7 +99,7 @@ class Writer:
                     # Again: it may have been closed since, and its connection with it.
                     if self._stop:
                         raise UsageError(CLOSED)
-                    self._settle_alone(request)
+                    self._commit_alone(request)
             finally:
                 if self._waiting:
                     self._wake()
@@ -251,7 +251,7 @@ class Writer:
             group.append(request)
         return group
 
-    def _settle_alone(self, request: Request) -> None:
+    def _commit_alone(self, request: Request) -> None:
         """The caller's own thread is the writer for a moment."""
         tries = 0
         while not self._attempt([request]):
@@ -266,10 +266,10 @@ class Writer:
             self.attached.choose(group)
         while group:
             if self._attempt(group):
-                self._tell(group)
+                self._answer(group)
                 return
             # Some may have run out of patience: they are answered, the others try again.
-            self._tell([request for request in group if request.error is not None])
+            self._answer([request for request in group if request.error is not None])
             group = [request for request in group if request.error is None]
             answer_all(self._overdue())
             tries += 1
@@ -356,7 +356,7 @@ class Writer:
             self.watch(tx)
         return tx
 
-    def _tell(self, answered: list[Request]) -> None:
+    def _answer(self, answered: list[Request]) -> None:
         """Answer them, and what went along with them; each event loop is woken once."""
         answer_all([*answered, *self.attached.over()])
 

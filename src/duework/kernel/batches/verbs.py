@@ -123,12 +123,12 @@ def open_members(tx: Tx, batch: int, after: int) -> list[int]:
 
 
 def cancel(
-    tx: Tx, members: Sequence[int], around: SettleContext, *, why: str, watched: bool
+    tx: Tx, members: Sequence[int], context: SettleContext, *, why: str, watched: bool
 ) -> list[str]:
     """As the verb on jobs, for many; if they are not watched, what nothing hangs on ends all at once."""
     if watched:
-        return operate.cancel(tx, members, around, why=why)
-    now = around.now
+        return operate.cancel(tx, members, context, why=why)
+    now = context.now
     values = {"ids": list(members), "due": now + KEEP, "why": storable(why), "now": now}
     tally = Tally()
     ended = tx.query(BATCHES.cancel_plain, values)
@@ -137,7 +137,7 @@ def cancel(
     tally.write(tx, now=now)
     left = sorted(set(members).difference(row[0] for row in ended))
     there = [row[0] for row in tx.query(JOBS.held_unlocked, {"ids": left})]
-    rest = operate.cancel(tx, there, replace(around, react=_nobody), why=why) if there else []
+    rest = operate.cancel(tx, there, replace(context, react=_nobody), why=why) if there else []
     return ["cancelled"] * len(ended) + rest
 
 
@@ -145,9 +145,9 @@ def _nobody(*_: object) -> None:
     """There are no reactions."""
 
 
-def retry(tx: Tx, batch: int, around: SettleContext, *, then: bool, ids: Ids) -> int:
+def retry(tx: Tx, batch: int, context: SettleContext, *, then: bool, ids: Ids) -> int:
     """Open the failed members again, all at once; with `then` the follow-up is due once more."""
-    row, now = find(tx, batch), around.now
+    row, now = find(tx, batch), context.now
     if then and row[11] is None:
         raise UsageError(f"batch {batch} has no follow-up; retry it without then=True")
     revived = len(tx.query(BATCHES.revive_plain, {"batch": batch, "now": now}))
@@ -157,11 +157,11 @@ def retry(tx: Tx, batch: int, around: SettleContext, *, then: bool, ids: Ids) ->
     wanted, last = {"batch": batch, "wanted": operate.CHUNK}, 0
     while rest := tx.query(BATCHES.failed_in_order, {**wanted, "after": last}):
         last = rest[-1][0]
-        revived += len(operate.revive(tx, [job for job, _, key in rest if key is None], around))
+        revived += len(operate.revive(tx, [job for job, _, key in rest if key is None], context))
         for job, task, key in rest:
             # What another open job with that key has taken over is not wanted twice.
             if key is not None and not tx.query(JOBS.key_taken, {"task": task, "key": key}):
-                revived += len(operate.revive(tx, [job], around))
+                revived += len(operate.revive(tx, [job], context))
     if then and revived:
         tx.query(BATCHES.rearm, {"id": batch, "job": ids.draw()})
     return revived

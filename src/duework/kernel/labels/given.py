@@ -25,5 +25,5 @@ def headers_text(headers: Mapping[str, str] | None) -> str | None:
     if not all(isinstance(text, str) for pair in given.items() for text in pair):
         raise UsageError("headers= is a dict of texts")
     if len(text := encode(given)) > HEADERS_LIMIT:
-        raise UsageError(f"headers= are over {HEADERS_LIMIT} characters: put it into an argument")
+        raise UsageError(f"headers= are over {HEADERS_LIMIT} characters: put them into an argument")
     return text

@@ -1,7 +1,7 @@
 """What users hold in their hands of chains: a page while it runs, and a chain to look at and steer.
 
 `Page`, `Next` and `End` are the language of a page's function. `Chain` is a row as it was when it was
-looked at; its verbs go through `chains.py`, which is the only place that changes one.
+looked at; its verbs go through `verbs.py`, which is the only place that changes one.
 """
 
 from __future__ import annotations

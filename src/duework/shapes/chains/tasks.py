@@ -1,7 +1,7 @@
 """`@app.chain`: a function that does one page, as a task of which each page is a job.
 
 The task's own function wraps the user's: it reads which page its job is, hands over a `Page`, and turns
-what comes back into the job's result, from which `chains.py` goes on inside the settle. So a page may
+what comes back into the job's result, from which `verbs.py` goes on inside the settle. So a page may
 run anywhere a job may, in a process of its own too.
 """
 
@@ -159,8 +159,8 @@ class ChainTask(Generic[P]):
         return f"<chain task {self.name}>"
 
 
-class Known(Hooks):
-    """Tells an App of a chain's task: what is to be done at its end."""
+class DeclaredChain(Hooks):
+    """The hooks of one declared chain: its App learns what to do at the end of one."""
 
     shape: ClassVar[Shape] = SHAPE
 
@@ -304,7 +304,7 @@ def declare_chain(
             check_template("key", key, _without_first(inspect.signature(function)).parameters)
         task = part.contents.register(wrapped, {"retries": RETRIES, **options})
         made = ChainTask(task, function, page_size, key)
-        part.contents.adopt(Known(made))
+        part.contents.adopt(DeclaredChain(made))
         return made
 
     return decorate

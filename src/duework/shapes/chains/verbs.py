@@ -192,7 +192,7 @@ class Chains(Hooks):
             return
         chain = self._view(rows[0])
         page = self._page(tx, chain)
-        # A page that is done stays so, whoever revives its job; the end may be left to do.
+        # A page that is done stays so, also if its job is revived; the end may be left to do.
         if page.job != job.id or (page.state == "done" and not chain.finishing):
             return
         if ending.kind == "cancelled" and ending.error == STOPPED and chain.state == "active":
@@ -345,8 +345,8 @@ class Chains(Hooks):
         page = self._page(tx, chain)
         if page.job == before:
             return chain, page, job, True
-        # It went on in between. Whoever has the chain must not wait for a job: its page, which has
-        # that, may wait for the chain.
+        # It went on in between. A transaction that has locked the chain must not wait for a job: the
+        # settle of its page has locked that, and may wait for the chain.
         return chain, page, lock_jobs(tx, [page.job], lock=False).get(page.job), False
 
     def cancel_all(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:
@@ -359,7 +359,7 @@ class Chains(Hooks):
             if chain.state != "active":
                 answers.append(chain.state)
             elif job is not None and waits and locked:
-                # The chain hears of it as of any page that is cancelled.
+                # `settled` ends the chain, as after any page that is cancelled.
                 engine.cancel(tx, [(job.id, why)])
                 answers.append("cancelled")
             else:

@@ -170,7 +170,7 @@ class Bulks:
         engine, job, keep = self._engine(), run.job.id, self.definition.keep_ms
 
         def end(tx: Tx) -> None:
-            if len(complete(tx, done, engine.around(), keep=keep)) < len(done):
+            if len(complete(tx, done, engine.settle_context(), keep=keep)) < len(done):
                 # One of them has run by itself meanwhile, or was cancelled: nothing of this may count.
                 raise Conflict(f"an event of this bulk for {name} was taken out while it ran")
             verbs.run_alone(tx, name, alone, engine)

@@ -243,7 +243,7 @@ def _set_alarms(
             continue
         if row is not None and waits:
             ending = Ending(row.id, row.fence, 0, "cancelled", keep=0)
-            apply(tx, row, ending, engine.around(now))
+            apply(tx, row, ending, engine.settle_context(now))
         if not change.delete:
             now_is[identifier] = None
     if new:

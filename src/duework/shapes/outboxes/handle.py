@@ -32,6 +32,7 @@ from duework.shapes.outboxes.messages import (
     OutboxMessage,
     OutboxOperator,
     forget_starts,
+    poll_task,
     seen,
     submit_task,
 )
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 M = TypeVar("M")
 
 # A poll that fails is no failure of the message: only its age ends it.
-FOR_EVER = 1_000_000
+ENDLESS = 1_000_000
 
 
 class Outbox(Generic[M]):
@@ -122,11 +123,11 @@ class OutboxEnqueue(Generic[M]):
         """Queue messages in one transaction."""
         engine = self._box.engine
         new = [self.as_message(each, engine.clock.now()) for each in messages]
-        desk, connection = self._box.desk, self._options.connection
+        operator, connection = self._box.operator, self._options.connection
         if connection is not None:
             tx = engine.database.adopt(connection)
-            return self._found(tx, desk.write(tx, new))
-        answers = engine.writer.call(desk.write, new)
+            return self._found(tx, operator.write(tx, new))
+        answers = engine.writer.call(operator.write, new)
         with engine.database.reading() as tx:
             return self._found(tx, answers)
 
@@ -149,25 +150,25 @@ class OutboxEnqueue(Generic[M]):
 class OutboxHandle(Generic[M]):
     """An outbox of an App: enqueue messages, look at them, retry and cancel them."""
 
-    def __init__(self, plan: OutboxShape, codec: ArgumentCodec, queue: str) -> None:
-        self._plan = plan
+    def __init__(self, shape: OutboxShape, codec: ArgumentCodec, queue: str) -> None:
+        self._shape = shape
         self.codec = codec
         self.queue = queue
 
     @property
     def name(self) -> str:
         """Its name, after that of its Part if it has one."""
-        return self._plan.name
+        return self._shape.name
 
     @property
-    def desk(self) -> OutboxOperator:
+    def operator(self) -> OutboxOperator:
         """The verbs on messages."""
-        return self._plan.desk
+        return self._shape.operator
 
     @property
     def engine(self) -> Engine:
         """The kernel's side of its App."""
-        return self._plan.engine
+        return self._shape.engine
 
     def using(self, **options: Unpack[OutboxOptions]) -> OutboxEnqueue[M]:
         """Options for the next message: key, delay, at, lane, priority, connection."""
@@ -194,35 +195,35 @@ class OutboxHandle(Generic[M]):
         limit: int = 50,
     ) -> list[OutboxMessage]:
         """Messages, of one state or one lane if given, newest first; go on with `before=` the last id."""
-        return self.desk.messages(self.name, state=state, lane=lane, before=before, limit=limit)
+        return self.operator.messages(self.name, state=state, lane=lane, before=before, limit=limit)
 
     def get_message(self, identifier: int) -> OutboxMessage:
         """One message as it is now; `NotFound` if there is none."""
-        return self.desk.get_message(identifier)
+        return self.operator.get_message(identifier)
 
     def counts(self) -> dict[str, int]:
         """Messages by state; counted up to a bound."""
-        return self.desk.counts(self.name)
+        return self.operator.counts(self.name)
 
     def retry(self, identifier: int) -> OutboxMessage:
         """Queue a message again that failed, is unsure or was cancelled."""
-        return self.desk.retry(identifier)
+        return self.operator.retry(identifier)
 
     def retry_failed(self) -> int:
         """Queue all failed messages again; how many."""
-        return sum(self.desk.retry_failed(self.name))
+        return sum(self.operator.retry_failed(self.name))
 
     def cancel(self, identifier: int, why: str = "cancelled by hand") -> str:
         """End a queued message; its state. `Conflict` if the other side has it already."""
-        return self.desk.cancel(identifier, why)
+        return self.operator.cancel(identifier, why)
 
     def call_sent(self, identifier: int) -> OutboxMessage:
         """Somebody has looked, and an unsure message has arrived."""
-        return self.desk.call_sent(identifier)
+        return self.operator.call_sent(identifier)
 
     def give_up(self, identifier: int, why: str = "given up by hand") -> OutboxMessage:
         """An unsure message has failed."""
-        return self.desk.give_up(identifier, why)
+        return self.operator.give_up(identifier, why)
 
     aenqueue = averb(enqueue)
     aenqueue_many = averb(enqueue_many)
@@ -248,8 +249,8 @@ class OutboxShape(Hooks):
         self._wiring: Wiring | None = None
         # What its declaration gave to the user.
         self.handle = OutboxHandle[Any](self, codec, outbox.queue)
-        self.desk = OutboxOperator(lambda: self.engine)
-        self.posting = OutboxRunner(outbox, codec, lambda: self.engine)
+        self.operator = OutboxOperator(lambda: self.engine)
+        self.runner = OutboxRunner(outbox, codec, lambda: self.engine)
 
     def bind(self, wiring: Wiring) -> None:
         self._wiring = wiring
@@ -261,7 +262,7 @@ class OutboxShape(Hooks):
 
     @property
     def name(self) -> str:
-        return self.posting.name
+        return self.runner.name
 
     @property
     def engine(self) -> Engine:
@@ -270,10 +271,10 @@ class OutboxShape(Hooks):
         return self._wiring.engine
 
     def settled(self, tx: Any, job: Any, ending: Any) -> None:
-        self.posting.settled(tx, job, ending)
+        self.runner.settled(tx, job, ending)
 
     def prune(self) -> None:
-        self.desk.prune()
+        self.operator.prune()
 
 
 def declare_outbox(part: Part, name: str, outbox: Outbox[M]) -> OutboxHandle[M]:
@@ -282,20 +283,20 @@ def declare_outbox(part: Part, name: str, outbox: Outbox[M]) -> OutboxHandle[M]:
     if not isinstance(outbox, Outbox):
         raise UsageError(f"outbox {name}: derive a class from Outbox, not {outbox!r:.100}")
     codec = _message_codec(outbox)
-    post = OutboxShape(outbox, codec)
+    shape = OutboxShape(outbox, codec)
     common = {"timeout": outbox.timeout, "queue": outbox.queue, "keep": 0, "keep_failed": 0}
     check_count("retries", outbox.retries, 0)
     submit: dict[str, Any] = {"retries": outbox.retries, "backoff": outbox.backoff, **common}
-    poll: dict[str, Any] = {"retries": FOR_EVER, "backoff": outbox.poll_every, **common}
+    poll: dict[str, Any] = {"retries": ENDLESS, "backoff": outbox.poll_every, **common}
     for options, pace in ((submit, outbox.submit_pace), (poll, outbox.poll_pace)):
         if pace is not None:
             paces = pace if isinstance(pace, list | tuple) else [pace]
             options["pace"] = [each.for_lanes() for each in paces]
-    made = part.contents.register(post.posting.submitter(), {**submit, "name": f"{name}.submit"})
-    part.contents.register(post.posting.poller(), {**poll, "name": f"{name}.poll"})
-    post.posting.name = made.name.removesuffix(".submit")
-    part.contents.adopt(post)
-    return post.handle
+    made = part.contents.register(shape.runner.submitter(), {**submit, "name": submit_task(name)})
+    part.contents.register(shape.runner.poller(), {**poll, "name": poll_task(name)})
+    shape.runner.name = made.name.removesuffix(submit_task(""))
+    part.contents.adopt(shape)
+    return shape.handle
 
 
 class OutboxVerbs(Verbs):
@@ -313,12 +314,12 @@ class OutboxVerbs(Verbs):
 
 def message_writes(wiring: Wiring) -> Writes:
     """How messages are written in a caller's transaction: those of outboxes that the App has."""
-    desk = wiring.find(OutboxVerbs).operator
+    operator = wiring.find(OutboxVerbs).operator
 
     def write(tx: Tx, new: list[NewMessage]) -> Sequence[tuple[int, bool]]:
         if any(wiring.registry.get(submit_task(each.outbox)) is None for each in new):
             raise UsageError(_NOT_INCLUDED)
-        return desk.write(tx, new)
+        return operator.write(tx, new)
 
     return Writes(NewMessage, write)
 

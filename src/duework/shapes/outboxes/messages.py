@@ -1,6 +1,6 @@
 """Messages of outboxes: their rows, and the verbs on them that need no code of the user's.
 
-A message is in one of six states, and whoever moves it tells so after the commit. While it is queued
+A message is in one of six states, and each move is reported after its commit. While it is queued
 or sending, a job is there that submits or polls it; settled, it is kept for a while.
 """
 
@@ -103,6 +103,10 @@ class NewMessage:
     queue: str
     priority: int
     lane: str
+
+
+def poll_task(outbox: str) -> str:
+    return f"{outbox}.poll"
 
 
 def submit_task(outbox: str) -> str:
@@ -227,10 +231,12 @@ class OutboxOperator:
     # --- inside a transaction
 
     def write(self, tx: Tx, new: list[NewMessage]) -> Sequence[tuple[int, bool]]:
-        """Write messages and their jobs: (id, whether it was there already) of each."""
-        """Queue messages; a key that is known is answered with its message, if that is the same."""
+        """Write messages and their jobs: (id, whether it was there already) of each.
+
+        A key that is known is answered with its message, if the body is the same.
+        """
         engine = self._engine()
-        # Keys in one order for everybody, so that two such transactions cannot deadlock.
+        # Keys in one order for all transactions, so that two such transactions cannot deadlock.
         places = sorted(range(len(new)), key=lambda each: (new[each].key or "", each))
         answers = {place: self._insert(tx, new[place]) for place in places}
         fresh = [place for place in range(len(new)) if not answers[place][1]]
@@ -241,7 +247,7 @@ class OutboxOperator:
         for place, job in zip(fresh, engine.enqueue(tx, jobs) if jobs else (), strict=True):
             identifier = answers[place][0]
             tx.query(OUTBOXES.has_job, {"id": identifier, "job": job.id})
-            told(tx, engine, new[place].outbox, identifier, "queued")
+            report_move(tx, engine, new[place].outbox, identifier, "queued")
         return [answers[place] for place in range(len(new))]
 
     def _insert(self, tx: Tx, new: NewMessage) -> tuple[int, bool]:
@@ -253,7 +259,7 @@ class OutboxOperator:
         row |= {"queue": new.queue, "priority": new.priority, "lane": new.lane, "now": now}
         row["round"] = first_round(key)
         while not tx.query(OUTBOXES.insert, {**row, "due": max(now, new.at) + HOUR}):
-            # Whoever has the key may be deleted before it is looked at; then it is free.
+            # The message that has the key may be deleted before it is looked at; then the key is free.
             for known, stored in tx.query(OUTBOXES.by_key, {"outbox": new.outbox, "key": key}):
                 if stored != new.stored:
                     message = (
@@ -272,7 +278,7 @@ class OutboxOperator:
             new = {"id": row.id, "job": engine.enqueue(tx, [job])[0].id, "due": now + HOUR}
             # What was taken and then rejected would be rejected again under the same key.
             tx.query(OUTBOXES.queued_again, {**new, "raised": int(row.handle is not None)})
-            told(tx, engine, row.outbox, row.id, "queued")
+            report_move(tx, engine, row.outbox, row.id, "queued")
         return [None for _ in wanted]
 
     def decide(self, tx: Tx, wanted: list[tuple[int, MessageState, str | None]]) -> Sequence[None]:
@@ -284,7 +290,7 @@ class OutboxOperator:
             tx.query(
                 OUTBOXES.decide, {**values, "due": FOREVER if state == "failed" else now + KEEP}
             )
-            told(tx, engine, row.outbox, identifier, state, why)
+            report_move(tx, engine, row.outbox, identifier, state, why)
         return [None for _ in wanted]
 
     def cancel_all(self, tx: Tx, wanted: list[tuple[int, str]]) -> Sequence[str]:
@@ -358,11 +364,11 @@ def ended(
     text = None if error is None else storable(error)
     values = {"id": row.id, "job": row.job, "state": state, "error": text, "now": now}
     if tx.query(OUTBOXES.ended, {**values, "due": FOREVER if kept else now + (keep_ms or 0)}):
-        told(tx, engine, row.outbox, row.id, state, text)
+        report_move(tx, engine, row.outbox, row.id, state, text)
 
 
-def told(
+def report_move(
     tx: Tx, engine: Engine, outbox: str, message: int, state: str, error: str | None = None
 ) -> None:
-    """Tell the change to whoever listens in this process, once it has committed."""
+    """Report the change to the hooks of this process, once it has committed."""
     tx.after_commit.append(partial(engine.emit, MessageMoved(outbox, message, state, error)))

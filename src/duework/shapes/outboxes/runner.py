@@ -25,8 +25,10 @@ from duework.shapes.outboxes.messages import (
     ended,
     job_for,
     locked,
+    poll_task,
+    report_move,
     seen,
-    told,
+    submit_task,
     unseen,
 )
 from duework.shapes.sends import Refusal, Sends, Wanted
@@ -70,7 +72,7 @@ class OutboxRunner(Sends[int, Go]):
 
     @property
     def _other_side(self) -> Any:
-        """Looked up for each call, and its methods too: whoever patches one means the next call."""
+        """Looked up for each call, and its methods too: a test that patches one means the next call."""
         return self._outbox if self.stand_in is None else self.stand_in
 
     # --- submitting
@@ -138,12 +140,12 @@ class OutboxRunner(Sends[int, Go]):
     def _accepted(self, run: Run, row: OutboxMessage, handle: str, after: Duration | None) -> None:
         engine, now, job = self._engine(), run.now, run.job.id
         wait = self._every_ms if after is None else milliseconds(after)
-        poll = job_for(row, f"{self.name}.poll", row.id, now + wait)
+        poll = job_for(row, poll_task(self.name), row.id, now + wait)
 
         def accept(tx: Tx) -> None:
             values = {"id": row.id, "handle": storable(handle), "job": job, "now": now}
             tx.query(OUTBOXES.accepted, {**values, "poll": engine.enqueue(tx, [poll])[0].id})
-            told(tx, engine, self.name, row.id, "sending")
+            report_move(tx, engine, self.name, row.id, "sending")
 
         buffer_of(run).add(accept)
 
@@ -170,7 +172,7 @@ class OutboxRunner(Sends[int, Go]):
 
     def _hold(self, run: Run, error: Throttled) -> None:
         """The other side asked us to slow down: that goes for everything we ask of it."""
-        tasks = [f"{self.name}.submit", f"{self.name}.poll"]
+        tasks = [submit_task(self.name), poll_task(self.name)]
         until = run.now + error.after_ms
         buffer_of(run).add(lambda tx: delay_lanes(tx, tasks, until))
 

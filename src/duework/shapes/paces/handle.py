@@ -1,6 +1,6 @@
 """Paces for people: what each of them admits now, and an operator's wishes.
 
-The mechanism is the kernel's (`admission.py`); here is how an App shows it and lets it be changed.
+The mechanism is the kernel's (`kernel/paces/`); here is how an App shows it and lets it be changed.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def edit_row(row: Row, plan: SchedulePlan, options: Mapping[str, Any], now: int)
     for name in options.keys() - TIMES - _AROUND - {"count"}:
         value = getattr(plan, name)
         if value is None:
-            raise UsageError(f"edit({name}=None) says nothing")
+            raise UsageError(f"edit({name}=None) changes nothing: give a value, or leave it out")
         setattr(row, name, value)
     # The two have to fit each other.
     SchedulePlan(missed=row.missed, overlap=row.overlap)
@@ -173,7 +173,7 @@ def edit_row(row: Row, plan: SchedulePlan, options: Mapping[str, Any], now: int)
 def _edited(row: Row, plan: SchedulePlan, options: Mapping[str, Any]) -> SchedulePlan:
     """The plan with what the row says of the times that were not named."""
     if "start" in options and plan.start is None:
-        raise UsageError("edit(start=None) says nothing")
+        raise UsageError("edit(start=None) changes nothing: give a time, or leave it out")
     if not options.keys() & TIMES:
         if row.kind == "at" and "start" in options:
             raise UsageError("start= is where every= and rrule= count from, and cron= begins")

@@ -11,7 +11,7 @@ from duework.kernel.job import LaneName
 from duework.shapes.schedules.calendar import Kind, When
 
 # A slot that is later than this was missed.
-LATE_MS = 60_000
+MISSED_MS = 60_000
 
 Missed = Literal["skip", "once", "all"]
 Overlap = Literal["skip", "queue", "replace"]
@@ -125,7 +125,7 @@ SAID = (
 )
 
 
-def turn(row: Row, now: int, *, busy: set[int], idle: bool) -> list[int]:
+def advance(row: Row, now: int, *, busy: set[int], idle: bool) -> list[int]:
     """Note what becomes of a due row and plan its next slot; the slots to make jobs of."""
     planned = row.slot
     assert planned is not None, "it is due"
@@ -169,8 +169,8 @@ def _due_slots(row: Row, planned: int, now: int) -> list[int]:
     when, due = row.when, row.due or planned
     later = when.next(planned)
     if later is None or later > now:
-        return [] if row.missed == "skip" and now - due > LATE_MS else [planned]
+        return [] if row.missed == "skip" and now - due > MISSED_MS else [planned]
     if row.missed == "all":
         return [planned, *when.latest(planned, now, row.missed_limit)][-row.missed_limit :]
     newest = when.latest(planned, now, 1)
-    return [] if row.missed == "skip" and now - newest[0] > LATE_MS else newest
+    return [] if row.missed == "skip" and now - newest[0] > MISSED_MS else newest

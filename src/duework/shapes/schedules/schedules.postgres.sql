@@ -25,7 +25,7 @@ from unnest(:key::text[], :task::text[], :queue::text[], :priority::bigint[], :p
            count, counted)
 on conflict (key) do nothing
 
--- name: turned
+-- name: fired
 -- Differs: many rows in one round trip are arrays.
 update duework_schedule s
 set slot = e.slot, due = e.due, job = e.job, last_slot = e.last_slot, last_at = e.last_at,

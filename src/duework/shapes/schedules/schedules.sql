@@ -54,7 +54,7 @@ set task = :task, queue = :queue, priority = :priority, payload = :payload, kind
     error = :error, ends = :ends, count = :count, counted = :counted
 where key = :key
 
--- name: turned
+-- name: fired
 -- What firing changes, and nothing else.
 update duework_schedule
 set slot = :slot, due = :due, job = :job, last_slot = :last_slot, last_at = :last_at,

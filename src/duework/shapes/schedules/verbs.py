@@ -22,7 +22,7 @@ from duework.kernel.job import OWN_QUEUE, LaneName, NewJob
 from duework.kernel.moves import forget, move
 from duework.kernel.run import SCHEDULED
 from duework.kernel.settle import lock_jobs
-from duework.shapes.schedules.row import Row, turn
+from duework.shapes.schedules.row import Row, advance
 
 SCHEDULES = load("duework.shapes.schedules", "schedules")
 
@@ -228,12 +228,12 @@ class ScheduleVerbs:
         for row in mine:
             if row.due is not None and row.due <= now:
                 row.error = note
-                fires += [(row, slot) for slot in turn(row, now, busy=busy, idle=idle)]
+                fires += [(row, slot) for slot in advance(row, now, busy=busy, idle=idle)]
         # Ids in the order of slots: of jobs that are claimed together, the oldest goes first.
         self._make(tx, sorted(fires, key=lambda fire: fire[1]), busy)
         self._rearm(tx, mine, key, others)
         tx.bulk(
-            SCHEDULES.turned,
+            SCHEDULES.fired,
             [
                 (
                     *(row.slot, row.due, row.job, row.last_slot, row.last_at, row.last_job),

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from duework.wiring import Wiring
 
 
+# As a workflow is shown: one that has failed or was cancelled as a job says so.
+STATES = ("running", "attention", "failed", "ended", "cancelled")
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One line of a workflow's timeline; times in milliseconds since 1970."""
@@ -49,7 +53,7 @@ class Workflow:
 
     job: int
     task: str
-    # running, attention, failed, ended or cancelled.
+    # One of STATES.
     state: str
     # Why it needs attention.
     reason: str | None

@@ -19,7 +19,6 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from duework.errors import NotFound, TaskNotFound
@@ -30,6 +29,7 @@ from duework.web.api.types import Fault, ProblemDocument
 from duework.web.parts.bodies import BadRequest, bounded, from_fields, misfit
 from duework.web.parts.problems import problem_of
 from duework.web.parts.routes import admit_token
+from duework.web.visits import DoorRoute
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -58,35 +58,30 @@ def operations() -> list[Operation]:
     return sorted(found, key=lambda each: (each.path.count(":any"), each.path.count("{")))
 
 
-def api_routes(app: App) -> list[Route]:
+def api_routes(app: App) -> list[DoorRoute]:
     """A route for each operation, the document, and an answer for whatever else is asked."""
     register_url_convertor("any", _Any())
     table = operations()
     made = [_route(app, each) for each in table]
-    described = Route(f"{BASE}/openapi.json", _described(app, table), methods=["GET"])
-    described.needs = "read"  # type: ignore[attr-defined]
-    described.part_route = None  # type: ignore[attr-defined]
+    described = DoorRoute(f"{BASE}/openapi.json", _described(app, table), methods=["GET"])
+    described.needs, described.for_programs = "read", True
     other = _Elsewhere(app, [*made, described])
     rest = [
-        Route(path, other, name=f"other {path}")
+        DoorRoute(path, other, name=f"other {path}")
         for path in (BASE, f"{BASE}/", f"{BASE}/{{rest:any}}")
     ]
-    for each in rest:
-        each.needs = None  # type: ignore[attr-defined]
     return [described, *made, *rest]
 
 
-def _route(app: App, operation: Operation) -> Route:
+def _route(app: App, operation: Operation) -> DoorRoute:
     path = BASE + operation.path
-    made = Route(
+    made = DoorRoute(
         path,
         _enter(app, operation),
         methods=[operation.method],
         name=f"{operation.method} {path}",
     )
-    # For the test that goes through all doors, which tells programs from browsers.
-    made.needs = operation.scope  # type: ignore[attr-defined]
-    made.part_route = None  # type: ignore[attr-defined]
+    made.needs, made.for_programs = operation.scope, True
     return made
 
 
@@ -211,7 +206,7 @@ def _described(app: App, table: list[Operation]) -> Callable[[Request], Awaitabl
 class _Elsewhere:
     """What is asked in another way, or is not there: for those who may look."""
 
-    def __init__(self, app: App, routes: list[Route]) -> None:
+    def __init__(self, app: App, routes: list[DoorRoute]) -> None:
         self._app = app
         self._routes = routes
 

@@ -118,7 +118,7 @@ class SweepItemsQuery(msgspec.Struct, forbid_unknown_fields=True):
 # --- workflows
 
 
-WorkflowState = Literal["running", "attention", "ended", "cancelled"]
+WorkflowState = Literal["running", "attention", "failed", "ended", "cancelled"]
 
 
 class WorkflowLine(msgspec.Struct):

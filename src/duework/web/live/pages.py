@@ -16,15 +16,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
+from starlette.routing import Match
 
 from duework.face import PartPage
 from duework.part import Part
 from duework.web.live.view import LEAST_SECONDS, LivePage, Rendered
 from duework.web.parts.pages import regions_of, render_page, visitor_of
-from duework.web.regions import Regions, cut
+from duework.web.regions import cut
 from duework.web.tokens import Who
-from duework.web.visits import PERSON, Visit
+from duework.web.visits import PERSON, DoorRoute, Visit
 
 # Stands for the session of whoever looks, whose key for forms is put in when it is sent.
 _ANY_SESSION = secrets.token_hex(32)
@@ -37,7 +37,7 @@ ROWS, MOST_ROWS = "rows", 100
 class PageAddress:
     """A page that somebody looks at: its route, what is in its path, its query."""
 
-    route: Route
+    route: DoorRoute
     path: str
     params: Mapping[str, Any]
     query: tuple[tuple[str, str], ...]
@@ -45,16 +45,16 @@ class PageAddress:
     @property
     def needs(self) -> str:
         """The scope; empty if there is none."""
-        return cast("str", getattr(self.route, "needs"))  # noqa: B009 - set by the door
+        return cast("str", self.route.needs)
 
     @property
     def people_of(self) -> Part | None:
         """The part whose people alone may see it."""
-        page = getattr(self.route, "page", None)
+        page = self.route.page
         return page[0] if isinstance(page, tuple) and self.needs == PERSON else None
 
 
-def find(routes: Iterable[Route], query: bytes) -> PageAddress | None:
+def find(routes: Iterable[DoorRoute], query: bytes) -> PageAddress | None:
     """The page that `?page=/jobs&phase=failed` names, if it is one that changes by itself."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=100)
@@ -72,27 +72,22 @@ def find(routes: Iterable[Route], query: bytes) -> PageAddress | None:
     return None
 
 
-def _is_live(route: Route) -> bool:
-    page = getattr(route, "page", None)
-    return bool(page[1].live) if isinstance(page, tuple) else _regions(route) is not None
-
-
-def _regions(route: Route) -> Regions | None:
-    """Those of a page of our own; set by the door."""
-    found: Regions | None = getattr(route, "regions", None)
-    return found
+def _is_live(route: DoorRoute) -> bool:
+    page = route.page
+    return bool(page[1].live) if isinstance(page, tuple) else route.regions is not None
 
 
 def live_page(address: PageAddress, visit: Visit) -> LivePage:
     """What to render, for all who would see the same."""
-    page = getattr(address.route, "page")  # noqa: B009 - set by the door
+    page = address.route.page
     viewer = (str(visit.zone), visit.utc, visit.base, visit.person)
     place = (address.path, address.query)
     scope = visit.who.scope if visit.who else ""
     if isinstance(page, tuple):
         name = visit.who.name if visit.who else ""
         return _of_part(page, ("part", place, viewer, scope, name), address, visit)
-    return _own(page, ("own", place, viewer, scope), address, visit)
+    ours = cast("Callable[[Visit], Response]", page)
+    return _own(ours, ("own", place, viewer, scope), address, visit)
 
 
 def again(address: PageAddress, visit: Visit, name: str = "") -> Visit:
@@ -124,7 +119,7 @@ def again(address: PageAddress, visit: Visit, name: str = "") -> Visit:
 def _own(
     page: Callable[[Visit], Response], key: Any, address: PageAddress, visit: Visit
 ) -> LivePage:
-    regions = _regions(address.route)
+    regions = address.route.regions
     assert regions is not None, "found by `find`"
     rows = _rows(address)
 

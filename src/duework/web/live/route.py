@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 
 from duework.errors import DatabaseError
@@ -18,7 +18,15 @@ from duework.web.live.hub import Hub
 from duework.web.live.pages import MARKER, PageAddress, find, live_page
 from duework.web.live.viewer import SIGN_IN, TRY_LATER, Viewer
 from duework.web.tokens import Tokens, Who
-from duework.web.visits import OPEN, PERSON, Visit, recognise, recognise_person, same_host
+from duework.web.visits import (
+    OPEN,
+    PERSON,
+    DoorRoute,
+    Visit,
+    recognise,
+    recognise_person,
+    same_host,
+)
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -27,9 +35,13 @@ PATH = "/live"
 NOT_ALLOWED, NOT_TAKEN = 4403, 1008
 
 
-def live_route(
-    app: App, routes: Sequence[Route], render: Callable[..., Response]
-) -> WebSocketRoute:
+class LiveRoute(WebSocketRoute):
+    """The one door that asks nothing itself: what is needed is what the page needs that is looked at."""
+
+    needs: str | None = None
+
+
+def live_route(app: App, routes: Sequence[DoorRoute], render: Callable[..., Response]) -> LiveRoute:
     """Pushes the pages behind these routes."""
     hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
 
@@ -50,10 +62,7 @@ def live_route(
         else:
             await _look(hub, address, visit, socket)
 
-    made = WebSocketRoute(PATH, enter)
-    # What it needs is what the page needs that is looked at.
-    made.needs = None  # type: ignore[attr-defined]
-    return made
+    return LiveRoute(PATH, enter)
 
 
 def _from_our_page(socket: WebSocket) -> bool:

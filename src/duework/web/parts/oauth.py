@@ -11,7 +11,6 @@ from urllib.parse import quote, unquote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from duework.errors import HttpError, UsageError
 from duework.face import PartOAuth
@@ -23,7 +22,7 @@ from duework.web.parts.calls import call
 from duework.web.parts.problems import LOG
 from duework.web.parts.sign_in import home, open_session, sign_in_page
 from duework.web.tokens import same
-from duework.web.visits import OPEN, Visit, is_ours, origin, person_cookie
+from duework.web.visits import OPEN, DoorRoute, Visit, is_ours, origin, person_cookie
 
 # How long somebody may take at the provider, in seconds.
 LIFE = 600
@@ -38,7 +37,9 @@ class NotLetIn(Exception):
         self.status = status
 
 
-def oauth_routes(part: Part, declared: PartOAuth, door: Callable[..., Route]) -> Iterable[Route]:
+def oauth_routes(
+    part: Part, declared: PartOAuth, door: Callable[..., DoorRoute]
+) -> Iterable[DoorRoute]:
     """Where it begins, and where the provider sends the browser back to."""
     root = f"/{part.name}/oauth"
 

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
-from starlette.routing import Route
 
 from duework.errors import UsageError
 from duework.kernel.transaction import Transaction
@@ -20,10 +19,10 @@ from duework.part import Part
 from duework.people import SESSION_MS, clean_email
 from duework.web.parts.calls import call
 from duework.web.parts.pages import part_title
-from duework.web.visits import OPEN, PERSON, Visit, is_ours, origin, person_cookie
+from duework.web.visits import OPEN, PERSON, DoorRoute, Visit, is_ours, origin, person_cookie
 
 
-def sign_in_routes(part: Part, door: Callable[..., Route]) -> Iterable[Route]:
+def sign_in_routes(part: Part, door: Callable[..., DoorRoute]) -> Iterable[DoorRoute]:
     """The addresses; without a way to send links there is no form for one."""
     root = f"/{part.name}"
 

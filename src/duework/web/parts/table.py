@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
-from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from duework.errors import Error, UsageError
@@ -20,20 +19,20 @@ from duework.web.parts.pages import answer_page
 from duework.web.parts.problems import LOG, answer_problem
 from duework.web.parts.routes import enter_route, scope_of
 from duework.web.parts.sign_in import sign_in_routes
-from duework.web.visits import OPEN, PERSON, Handler, Visit, problem
+from duework.web.visits import OPEN, PERSON, DoorRoute, Handler, Visit, problem
 
 if TYPE_CHECKING:
     from duework.app import App
 
-MakeRoute = Callable[..., Route]
+MakeRoute = Callable[..., DoorRoute]
 # Where the HTTP API stands; what else is below /api may be a part's.
 OURS = "/api/v1"
 
 
-def part_routes(app: App, door: MakeRoute, own: Iterable[str]) -> list[Route]:
+def part_routes(app: App, door: MakeRoute, own: Iterable[str]) -> list[DoorRoute]:
     """Routes for the faces of all parts; `own` are the addresses of the shell itself."""
     taken = {re.split(r"[/{]", path[1:])[0] for path in own} - {""}
-    made: dict[tuple[str, str], Route] = {}
+    made: dict[tuple[str, str], DoorRoute] = {}
     # An App is a part, too: it may have routes of its own.
     for part in (app, *app.parts):
         _check_names(part, taken)
@@ -73,7 +72,7 @@ def _check_names(part: Part, taken: set[str]) -> None:
         )
 
 
-def _routes(app: App, part: Part, door: MakeRoute) -> Iterable[Route]:
+def _routes(app: App, part: Part, door: MakeRoute) -> Iterable[DoorRoute]:
     face = part.contents.face
     for route in face.routes:
         for method in route.methods:
@@ -82,8 +81,7 @@ def _routes(app: App, part: Part, door: MakeRoute) -> Iterable[Route]:
         handler = _guarded(answer_page(part, page))
         for path in (f"/{part.name}{page.endpoint.path}", *_bare(part, page)):
             made = door(path, handler, _needs(page, "read"), ("GET",), _of_people(page, part))
-            # For those who render it again.
-            made.page = (part, page)  # type: ignore[attr-defined]
+            made.page = (part, page)
             yield made
     for action in face.actions:
         handler = _guarded(answer_action(part, action))
@@ -110,12 +108,11 @@ def _of_people(face: PartPage | PartAction, part: Part) -> Part | None:
     return part if face.auth == "person" else None
 
 
-def _program_route(app: App, part: Part, route: PartRoute, method: str) -> Route:
+def _program_route(app: App, part: Part, route: PartRoute, method: str) -> DoorRoute:
     path = route.endpoint.path
-    made = Route(path, enter_route(app, part, route), methods=[method], name=f"{method} {path}")
-    # For the test that goes through all doors.
-    made.needs = scope_of(method) if route.auth == "token" else route.auth  # type: ignore[attr-defined]
-    made.part_route = route  # type: ignore[attr-defined]
+    made = DoorRoute(path, enter_route(app, part, route), methods=[method], name=f"{method} {path}")
+    made.needs = scope_of(method) if route.auth == "token" else route.auth
+    made.for_programs, made.part_route = True, route
     return made
 
 
@@ -148,15 +145,12 @@ def _specific(path: str) -> list[tuple[int, str]]:
     return [(1 + (":path" in each) if "{" in each else 0, each) for each in path.split("/")]
 
 
-def _wrong_method(route: Route, found: Iterable[Route]) -> Route:
+def _wrong_method(route: DoorRoute, found: Iterable[DoorRoute]) -> DoorRoute:
     """After all others: an address that is there, asked in a way that it does not answer to."""
     shape = _shape(route.path)
     allowed = {m for each in found if _shape(each.path) == shape for m in each.methods or ()}
-    declared = getattr(route, "part_route", None)
-
-    made = Route(route.path, _WrongMethod(declared, sorted(allowed)), name=f"other {route.path}")
-    made.needs = None  # type: ignore[attr-defined]
-    return made
+    refusing = _WrongMethod(route.part_route, sorted(allowed))
+    return DoorRoute(route.path, refusing, name=f"other {route.path}")
 
 
 class _WrongMethod:

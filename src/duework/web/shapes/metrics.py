@@ -21,9 +21,9 @@ from duework.web.table import NavItem, OwnPage
 from duework.web.visits import Visit
 
 MINUTE = 60_000
-DAY = 1440
+DAY_MINUTES = 1440
 # How many minutes a bar is, and how many bars there are.
-SPANS = {"minute": (1, 60), "hour": (60, 48), "day": (DAY, 30)}
+SPANS = {"minute": (1, 60), "hour": (60, 48), "day": (DAY_MINUTES, 30)}
 # Sets of labels with a colour of their own; the rest is one more.
 COLOURS = ("did", "run", "unsure", "warn")
 OTHERS = "others"
@@ -141,7 +141,7 @@ def _drawn(
 
 def _time(at: int, step: int, zone: tzinfo) -> str:
     there = as_datetime(at).astimezone(zone)
-    return f"{there.day} {there:%b}" if step >= DAY * MINUTE else clock(at, zone)[:5]
+    return f"{there.day} {there:%b}" if step >= DAY_MINUTES * MINUTE else clock(at, zone)[:5]
 
 
 LIVE = regions("metrics", metrics=2.0)

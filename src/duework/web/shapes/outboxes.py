@@ -144,10 +144,12 @@ def message(visit: Visit) -> Response:
 
 def _desk(visit: Visit, what: str, act: Any, said: str) -> Response:
     identifier = number(visit, "id")
-    desk = visit.app.outboxes
+    operator = visit.app.outboxes
     # A message that is not there is told as such, and not as one that was done.
-    desk.get_message(identifier)
-    return acted(visit, what, f"message {identifier}", lambda tx: act(desk, tx, identifier), said)
+    operator.get_message(identifier)
+    return acted(
+        visit, what, f"message {identifier}", lambda tx: act(operator, tx, identifier), said
+    )
 
 
 def retry(visit: Visit) -> Response:
@@ -155,8 +157,8 @@ def retry(visit: Visit) -> Response:
     if visit.sent("name"):
         return _retry_failed(visit, required(visit, "name"))
 
-    def act(desk: Any, tx: Tx, identifier: int) -> str:
-        desk.queue_again(tx, [identifier])
+    def act(operator: Any, tx: Tx, identifier: int) -> str:
+        operator.queue_again(tx, [identifier])
         return "queued"
 
     found = visit.app.outboxes.get_message(number(visit, "id"))
@@ -173,8 +175,10 @@ def retry(visit: Visit) -> Response:
 
 
 def _retry_failed(visit: Visit, name: str) -> Response:
-    desk = visit.app.outboxes
-    count = written(visit, "retry failed", f"outbox {name}", lambda: sum(desk.retry_failed(name)))
+    operator = visit.app.outboxes
+    count = written(
+        visit, "retry failed", f"outbox {name}", lambda: sum(operator.retry_failed(name))
+    )
     return told(visit, f"outbox {name}", f"{count} queued again", "{}")
 
 
@@ -196,7 +200,7 @@ def cancel(visit: Visit) -> Response:
     why = redact(visit.sent("why")) or "cancelled by hand"
     return _desk(
         *(visit, "cancel"),
-        lambda desk, tx, identifier: desk.cancel_all(tx, [(identifier, why)])[0],
+        lambda operator, tx, identifier: operator.cancel_all(tx, [(identifier, why)])[0],
         "It is {}",
     )
 
@@ -204,8 +208,8 @@ def cancel(visit: Visit) -> Response:
 def sent(visit: Visit) -> Response:
     """An unsure message has arrived."""
 
-    def act(desk: Any, tx: Tx, identifier: int) -> str:
-        desk.decide(tx, [(identifier, "sent", None)])
+    def act(operator: Any, tx: Tx, identifier: int) -> str:
+        operator.decide(tx, [(identifier, "sent", None)])
         return "sent"
 
     return _desk(visit, "call sent", act, "It is written down as sent")
@@ -224,8 +228,8 @@ def give_up(visit: Visit) -> Response:
         )
     why = storable(redact(visit.sent("why")) or "given up by hand")
 
-    def act(desk: Any, tx: Tx, identifier: int) -> str:
-        desk.decide(tx, [(identifier, "failed", why)])
+    def act(operator: Any, tx: Tx, identifier: int) -> str:
+        operator.decide(tx, [(identifier, "failed", why)])
         return "failed"
 
     return _desk(visit, "give up", act, "It is given up")

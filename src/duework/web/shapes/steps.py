@@ -9,14 +9,13 @@ from starlette.responses import Response
 from duework.db.database import Tx
 from duework.kernel.error_text import redact
 from duework.shapes.steps import verbs
-from duework.shapes.steps.handle import Step
+from duework.shapes.steps.handle import STATES, Step
 from duework.web.acts import acted, ask, sure
 from duework.web.lists import PAGE, address, before, number, one_of, path_id, required, show
 from duework.web.regions import regions
 from duework.web.table import NavItem, OwnPage
 from duework.web.visits import SOON, Visit
 
-STATES = ("running", "attention", "failed", "ended", "cancelled")
 GLYPHS = {"attention": "unsure", "ended": "done", "trying": "running"}
 
 

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import BaseLoader, ChoiceLoader, FileSystemLoader, PrefixLoader
-from starlette.routing import Route
 
 from duework.errors import UsageError
 from duework.shapes.shape import Shape
-from duework.web.visits import Handler
+from duework.web.visits import DoorRoute, Handler
 
 if TYPE_CHECKING:
     from duework.app import App
@@ -36,9 +35,9 @@ def page_table(shape: Shape) -> Sequence[Row]:
     return rows
 
 
-def shape_routes(app: App, door: Callable[..., Route], own: Sequence[str]) -> list[Route]:
+def shape_routes(app: App, door: Callable[..., DoorRoute], own: Sequence[str]) -> list[DoorRoute]:
     """Routes for the pages of all shapes; `own` are the addresses of the shell itself."""
-    made: list[Route] = []
+    made: list[DoorRoute] = []
     for shape in app.wiring.registry.shapes.values():
         rows = page_table(shape)
         if rows and any(path.split("/")[1] == shape.name for path in own):

@@ -50,7 +50,7 @@ class Grabs:
     def _grab_any(self, tx: Tx, want: ClaimRequest, now: int) -> Claim:
         # What was reported to a pace before, it has to apply.
         reports = self._rounds.reports(tx, ())
-        return claim(tx, want, self._engine.around(now), reports=reports, along=True)
+        return claim(tx, want, self._engine.settle_context(now), reports=reports, along=True)
 
 
 def enqueue_claimed(

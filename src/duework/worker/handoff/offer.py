@@ -27,7 +27,7 @@ from duework.worker.wake.doorbell import MESSAGE_LIMIT
 
 SUFFIX = ".offer"
 SIZE = 64 * 1024
-# The longest payload that is handed over; what else is in the message is far shorter than the rest of it.
+# The longest payload that is handed over, in characters: with all else it has to fit into one message.
 PAYLOAD_LIMIT = MESSAGE_LIMIT // 8
 # How many offers later a job may still be handed over.
 REMEMBERED = 1000

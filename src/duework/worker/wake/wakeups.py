@@ -42,7 +42,7 @@ class Wakeups:
         on_death: Callable[[int], None],
         on_gone: Callable[[Gone], None],
         on_handed: Callable[[bytes], None],
-        on_told: Callable[[], None],
+        on_notified: Callable[[], None],
     ) -> None:
         self._engine = engine
         self._worker = worker
@@ -50,7 +50,7 @@ class Wakeups:
         # Called with what another process hands over.
         self._on_handed = on_handed
         # Called in the thread that listens to a server.
-        self._on_told = on_told
+        self._on_notified = on_notified
         self._on_death = on_death
         self._on_gone = on_gone
         self._loop = asyncio.get_running_loop()
@@ -135,7 +135,7 @@ class Wakeups:
     def _notified(self, payload: str) -> None:
         # Any word is a reason to look, but those between listeners of `app.changes()`.
         if self._engine.feed.heard(payload):
-            self._on_told()
+            self._on_notified()
 
     def _tick(self) -> None:
         """Ring if another connection has committed since the last look. No query, no lock."""

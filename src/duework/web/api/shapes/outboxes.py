@@ -26,8 +26,8 @@ from duework.web.api.types import Acted, Because, Listed, Made, Nothing
 
 def outboxes(ask: Ask) -> Listed[OutboxLine]:
     """Every outbox that has messages, and how many in which state."""
-    desk = ask.app.outboxes
-    return Listed([OutboxLine(name, desk.counts(name)) for name in desk.names()], None)
+    operator = ask.app.outboxes
+    return Listed([OutboxLine(name, operator.counts(name)) for name in operator.names()], None)
 
 
 def messages(ask: Ask) -> Listed[MessageLine]:

@@ -1,1 +1,0 @@
-"""What several systems share and the package does not offer (yet)."""
