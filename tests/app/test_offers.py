@@ -68,6 +68,8 @@ async def resting(app: App, note: Any, crowd: Crowd, queues: Any = None) -> Asyn
         before = crowd.over
         await asyncio.to_thread(note.enqueue, 0)
         await until(lambda: crowd.over == before + 1)
+        # Not while its outcome is being written: until then it runs something.
+        await until(lambda: not worker._attempts.leases)  # noqa: SLF001 - what it holds is the point
         await at_rest(worker)
         yield worker
 
