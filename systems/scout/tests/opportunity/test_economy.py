@@ -151,7 +151,7 @@ def test_figures_are_counted_to_a_bound_each_by_an_index(
     assert figures.look()["apps_total"] == 2
 
 
-@pytest.mark.rows("001-13", "001-05")
+@pytest.mark.rows("001-13")
 def test_each_stage_is_triggered_as_its_work_comes_and_all_are_in_one_program(
     world: Debating,
 ) -> None:
