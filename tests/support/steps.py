@@ -17,14 +17,19 @@ class Steps:
 
     def __init__(self) -> None:
         self._sum = 0
-        # A statement that is prepared already goes on counting.
         self._before: dict[tuple[int, str], int] = {}
 
     def counted(self, event: dict[str, Any]) -> None:
-        key, now = (event["id"], event["sql"]), event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
-        before = self._before.get(key, 0)
-        self._before[key] = now
-        self._sum += now - before if now >= before else now
+        found = event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+        self._sum += found - self._counted_before(event, found)
+
+    def _counted_before(self, event: dict[str, Any], found: int) -> int:
+        """A statement that begins with a comment goes on counting as long as it is prepared."""
+        if not event["sql"].startswith("--"):
+            return 0
+        key = (id(event["connection"]), event["sql"])
+        before, self._before[key] = self._before.get(key, 0), found
+        return before if before <= found else 0
 
     def taken(self) -> int:
         """Since it was asked last."""
