@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from systems.reminders.part import part
 from systems.reminders.rules import retry_at
 from systems.reminders.tests.conftest import START, Hook, remind, use
 from systems.twins import Twins
+from tests.support.processes import until
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
@@ -50,6 +52,24 @@ def test_a_recurring_reminder_goes_on_from_its_planned_times(h: Harness, t: Twin
     assert (found.error_count, found.last_error) == (0, None)
     assert found.last_fired_at == START + HOUR + 4 * DAY
     assert found.next_fire_at == START + HOUR + 7 * DAY
+
+
+@pytest.mark.rows("003-T10", "003-T11")
+@pytest.mark.parametrize(("missed", "late"), [("once", 1), ("skip", 0), ("all", 3)])
+def test_what_fell_due_while_nobody_worked_is_said_as_was_chosen_and_times_stay_as_planned(
+    h: Harness, t: Twins, missed: Any, late: int
+) -> None:
+    remind(every="40m", start="2026-03-02T08:20", missed=missed)
+    h.advance("21m")
+
+    # Those of 60, 100 and 140 minutes come to nobody.
+    h.clock.move_to(START + 156 * MINUTE)
+    h.advance("1m")
+    said = [at // MINUTE for _, at in mails(t)]
+    assert (said[0], len(said), set(said[1:]) <= {156, 157}) == (20, 1 + late, True)
+
+    h.advance("70m")
+    assert [at // MINUTE for _, at in mails(t)][1 + late :] == [180, 220]
 
 
 @pytest.mark.rows("003-T13")
@@ -206,6 +226,26 @@ def test_a_lost_reply_is_asked_for_again_with_the_same_key(h: Harness, t: Twins)
     h.advance("2h")
 
     assert len(t.resend.log.of("emails.send")) == 3
+    assert list(t.resend.ledger.counts("key").values()) == [1]
+    assert [each.outcome for each in log.recent()] == ["success"]
+
+
+@pytest.mark.rows("003-30", "003-T7")
+def test_a_mail_that_is_taken_after_we_have_stopped_waiting_is_no_second_one(
+    h: Harness, t: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, timeout_ms=200)
+    slow = {"route": "emails.send", "calls": "1", "do": "delay", "seconds": 0.5}
+    t.resend.faults.set([slow])
+    remind()
+
+    h.advance("1h 30s")
+    [fire] = log.recent()
+    assert fire.outcome == "sending"
+    until(lambda: mails(t))
+    h.advance("1h")
+
+    assert len(t.resend.log.of("emails.send")) == 2
     assert list(t.resend.ledger.counts("key").values()) == [1]
     assert [each.outcome for each in log.recent()] == ["success"]
 
