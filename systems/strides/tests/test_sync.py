@@ -308,7 +308,9 @@ def test_a_full_sync_removes_what_is_gone_and_keeps_what_the_person_said(world: 
         world.strava.delete_activity(5004, activity)
     world.strava.edit_activity(5004, edited, "Renamed at Strava")
     world.strava.edit_activity(5004, renamed, "Renamed, too")
+    made = {race: row.created_at for race, row in world.races(5004).items()}
 
+    world.h.clock.move_to(world.h.now + QUARTER)
     sync.start(5004, full=True)
     world.finish()
 
@@ -320,6 +322,8 @@ def test_a_full_sync_removes_what_is_gone_and_keeps_what_the_person_said(world: 
     assert found[edited].name == "Renamed at Strava"
     assert found[gone_but_edited].event_name == "Mine"
     assert found[renamed].name == "Renamed, too"
+    # They are the rows that they were.
+    assert {race: row.created_at for race, row in found.items()}.items() <= made.items()
 
 
 def test_an_application_that_is_made_inactive_waits_and_says_so(world: World) -> None:
