@@ -353,7 +353,7 @@ def test_a_day_without_reminders_makes_no_job_but_the_one_that_tidies(h: Harness
     assert (h.app.jobs(queue="reminders"), t.resend.log.calls) == ([], 0)
 
 
-@pytest.mark.rows("003-07", "003-10", "003-13")
+@pytest.mark.rows("003-07", "003-10", "003-13", "003-T12")
 def test_no_more_than_the_limit_are_sent_at_once_and_a_limit_of_one_is_one_after_the_other(
     h: Harness, t: Twins
 ) -> None:
