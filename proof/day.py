@@ -44,6 +44,8 @@ SEND_FAULTS: list[dict[str, Any]] = [
     {"calls": "3%", "do": "drop_before"},
 ]
 STATES = ("sent", "unsure", "failed", "skipped")
+# A person has a budget of time alone: nobody's runs out, however many they are.
+TOO_LONG = "it ran longer than its timeout"
 
 
 class Evening:
@@ -127,6 +129,8 @@ class Evening:
         if promise is None:
             if not why:
                 result.violations.append(f"{name}: nothing was promised, and nobody says why")
+            elif why.startswith(TOO_LONG):
+                result.violations.append(f"{name}: {why}")
             return
         copies = got[channel, promise.address, promise.text]
         wanted = {"sent": {1}, "unsure": {0, 1}, "failed": {0}}.get(promise.state, set())

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from bench.articles.figure import Figure
 from bench.articles.remind import work
+from bench.articles.watch import Watch
 from duework import App
 from systems.scout import part
 from systems.scout.cluster import cluster
@@ -121,47 +121,12 @@ def change(app: App, keywords: int) -> None:
     )
 
 
-class Watch:
-    """The largest of the processes that this one has started, as the system counts them."""
-
-    def __init__(self) -> None:
-        self.memory_mb = 0.0
-        self.cpu: dict[int, float] = {}
-
-    def look(self) -> None:
-        parents = dict[int, int]()
-        for name in os.listdir("/proc"):
-            with suppress(OSError, ValueError, IndexError):
-                stat = Path("/proc", name, "stat").read_text().rsplit(")", 1)[1].split()
-                parents[int(name)] = int(stat[1])
-                if self._ours(int(name), parents):
-                    ticks = os.sysconf("SC_CLK_TCK")
-                    self.cpu[int(name)] = (int(stat[11]) + int(stat[12])) / ticks
-                    self._memory(name)
-
-    def _ours(self, pid: int, parents: dict[int, int]) -> bool:
-        while pid in parents:
-            pid = parents[pid]
-            if pid == os.getpid():
-                return True
-        return False
-
-    def _memory(self, name: str) -> None:
-        for line in Path("/proc", name, "status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                self.memory_mb = max(self.memory_mb, int(line.split()[1]) / 1024)
-
-
 def group(app: App) -> tuple[float, Watch]:
     """One run with everything that it stores; its seconds, and what its process took."""
     watch, before = Watch(), len(_runs(app))
     cluster.enqueue()
 
-    def done() -> bool:
-        watch.look()
-        return len(_runs(app)) > before
-
-    return work(app, done, limit=3000), watch
+    return work(app, lambda: watch.seen(len(_runs(app)) > before), limit=3000), watch
 
 
 def _runs(app: App) -> list[Any]:

@@ -15,14 +15,15 @@ part.queue(JUDGING, concurrency=4)
 
 # Everything that calls Apple waits for this one, whatever else holds it. Apple documents 20 a minute and does
 # not say when its minute begins; in a stretch that is no full minute a rate may be one above itself.
-APPLE = Rate("19/1m", name="apple")
+A_MINUTE: int = part.settings.rate - 1
+APPLE = Rate(f"{A_MINUTE}/1m", name="apple")
 # Who goes first when several wait for it, 9 before 0: what is few and urgent, and what has a share of its
 # own, before what never ends. What keeps the last ones from starving is in crawl/shares.py.
 ORDER = {"first": 9, "lookup": 3, "chart": 2, "portfolio": 2, "page": 1, "search": 0}
 # How many lookups at a time and how often: it grows with success and rests after a storm.
 CONTROLLER = Adaptive(name="enrich", batch=(2, 50), interval=("10s", "2m"), cooldown="5m")
 # The share of pages and reviews: one call an app, and there are more of them than of anything else.
-PAGES = Rate("6/1m", name="pages")
+PAGES = Rate(f"{part.settings.rate * 3 // 10}/1m", name="pages")
 # In-app purchases that are asked for again.
 PURCHASES = Tick(3, "1500ms", name="purchases")
 

@@ -18,6 +18,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Whether pages and reviews are read at all: lookups alone leave more of Apple's pace to searches.
     pages: bool = True
     country: str = "us"
+    # Calls a minute that Apple grants this address; read when the process starts, the same in all.
+    rate: Annotated[int, msgspec.Meta(ge=10, le=6000)] = 20
     # How many apps one lookup asks for, and one chart shows.
     lookup: Annotated[int, msgspec.Meta(ge=1, le=200)] = 25
     chart: int = 200

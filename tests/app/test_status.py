@@ -41,3 +41,18 @@ def test_what_nobody_takes_is_late_by_what_a_worker_takes_really(harness: Harnes
     harness.clock.speed = 60.0
     assert stuck(harness.app.status()) == []
     assert harness.app.needs() == []
+
+
+def test_a_schedule_that_nobody_fires_is_stuck_though_no_job_waits(harness: Harness) -> None:
+    @harness.app.task(cron="*/5 * * * *")
+    async def greet() -> None: ...
+
+    harness.drain()
+    harness.clock.move_to(harness.now + 300_000)
+    assert stuck(harness.app.admin.status(own=True)) == []
+
+    harness.clock.move_to(harness.now + 90_000)
+
+    assert [each.task for each in stuck(harness.app.admin.status(own=True))] == ["duework.fire"]
+    harness.drain()
+    assert stuck(harness.app.admin.status(own=True)) == []

@@ -12,6 +12,7 @@ import pytest
 from duework import App, Channel, Need, Outbox, Sent, Tick
 from duework.health.needs import blanked, needs
 from duework.health.why import Around
+from duework.task import Task
 from duework.testing import Harness
 from tests.cli.conftest import Duework
 from tests.support.spied import Spied
@@ -57,8 +58,6 @@ def tasks(app: App) -> None:
 
 
 def enqueue(app: App, task: str, *args: Any) -> Any:
-    from duework.task import Task
-
     made: Task[..., Any, Any] = Task(app.wiring.registry.find(task), app)
     return made.enqueue(*args)
 
@@ -97,6 +96,21 @@ def test_work_that_nobody_takes_needs_a_worker(harness: Harness, look: Look) -> 
         "2 ready, and nobody to run them. No worker has taken it in 2 min, and none has left a row"
     )
     assert need.command.startswith("duework run")
+
+
+def test_a_schedule_that_nobody_fires_needs_a_worker(harness: Harness, look: Look) -> None:
+    greet = harness.app.wiring.registry.find("greet")
+    harness.app.schedule(Task(greet, harness.app), key="daily", every="1h", args=("ada",))
+    wait(harness, 3600)
+    assert look() == []
+
+    wait(harness, 120)
+
+    [need] = look()
+    assert (need.kind, need.count) == ("no worker", 1)
+    assert need.sentence.startswith("1 ready, and nobody to run them. No worker has taken it in")
+    harness.app.pause()
+    assert look() == []
 
 
 def test_a_worker_that_died_is_missed_at_once_if_work_is_ready(

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.db.queries import load
+from duework.health.status import fires_schedules
 from duework.health.why import Around, absent, not_writable, why
 from duework.health.words import MINUTE, count, first_line, length
 from duework.kernel.engine import OWN_TASKS
@@ -89,11 +90,14 @@ def needs(tx: Tx, around: Around) -> list[Need]:
 def _found(tx: Tx, around: Around) -> Iterator[Need]:
     if around.broken is not None:
         yield Need("not writable", not_writable(around.broken), command="duework db check")
-    lanes = _lanes(tx)
+    every = _lanes(tx)
+    lanes = [head for head in every if head.name.queue != OWN_QUEUE]
     unknown = _strangers(lanes, around)
     ready = [head for head in lanes if head.since <= around.now]
     flowing = [head for head in ready if head.due <= around.now and head not in unknown]
-    without = list(_no_worker(tx, flowing, around))
+    fires = [head for head in every if head not in lanes]
+    firing = [head for head in fires if max(head.since, head.due) <= around.now]
+    without = list(_no_worker(tx, sorted([*flowing, *firing], key=_oldest), around))
     yield from without
     yield from _unknown(tx, unknown)
     if not without:
@@ -110,13 +114,17 @@ def _found(tx: Tx, around: Around) -> Iterator[Need]:
 
 
 def _lanes(tx: Tx) -> list[_Head]:
-    """Lanes with jobs that wait, the oldest first; those of the engine's own need nobody."""
+    """Lanes with jobs that wait, the oldest first; of the engine's own only those that fire schedules."""
     found = []
     for number, queue, task, priority, tier, share, alone, due, head, _ in tx.query(JOBS.lanes, {}):
-        if head is not None and queue != OWN_QUEUE:
+        if head is not None and (queue != OWN_QUEUE or fires_schedules(task)):
             name = LaneName(queue, task, priority, tier, share, alone)
             found.append(_Head(number, name, due, head))
-    return sorted(found, key=lambda each: (each.since, each.lane))
+    return sorted(found, key=_oldest)
+
+
+def _oldest(head: _Head) -> tuple[int, int]:
+    return head.since, head.lane
 
 
 def _strangers(lanes: Sequence[_Head], around: Around) -> list[_Head]:

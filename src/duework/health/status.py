@@ -22,6 +22,7 @@ NEEDS = load("duework.health", "needs")
 
 # A job that was ready for so long would have been taken by a worker that is there.
 LATE_MS = 30_000
+FIRE = "duework.fire"
 # No count goes beyond this; a count that reaches it means "at least".
 BOUND = 100_000
 
@@ -81,9 +82,24 @@ def ours(seen: Status) -> list[TaskStatus]:
 
 
 def stuck(seen: Status) -> list[TaskStatus]:
-    """Tasks of which nothing runs although a job could have started long ago: twice what is late."""
+    """Tasks of which nothing runs although a job could have started long ago: twice what is late.
+
+    A schedule whose time came is work too, if it was asked for: of a program that has nothing but
+    schedules nothing else would be seen.
+    """
     limit = 2 * seen.late_ms
-    return [line for line in ours(seen) if (line.free_for or 0) > limit and not line.running]
+    return [
+        line
+        for line in seen.tasks
+        if (line.queue != OWN_QUEUE or fires_schedules(line.task))
+        and (line.free_for or 0) > limit
+        and not line.running
+    ]
+
+
+def fires_schedules(task: str) -> bool:
+    """Whether it is the engine's own task that fires schedules."""
+    return task.startswith(FIRE)
 
 
 def status(

@@ -28,7 +28,7 @@ def overview(visit: Visit) -> Response:
     over = visit.asked("range") or RANGES[0]
     if over not in RANGES:
         raise HTTPException(400, f"A range is one of {', '.join(RANGES)}.")
-    status, found = visit.app.status(), visit.app.needs()
+    status, found = visit.app.admin.status(own=True), visit.app.needs()
     seen = visit.app.admin.activity(over)
     lines = ours(status)
     lags = [line.lag for line in lines if line.lag is not None and not line.paused]
@@ -126,7 +126,7 @@ def sums(status: Status) -> dict[str, int]:
 def health(visit: Visit) -> Response:
     """Whether work gets done: 503 if it is stuck although this process is up. Details need a token."""
     try:
-        status = visit.app.status()
+        status = visit.app.admin.status(own=True)
         found = visit.app.needs() if visit.who is not None else []
     except (DatabaseError, UsageError):
         return JSONResponse({"status": "unavailable"}, 503)

@@ -209,8 +209,10 @@ def test_polls_that_fail_or_know_nothing_yet_stop_nothing(room: Room) -> None:
 
 
 @pytest.mark.rows("002-09", "002-T6")
-def test_an_operation_that_runs_for_ever_is_unsure_after_a_day(room: Room) -> None:
-    running = {"status": 200, "body": '{"status": "Running"}', "headers": {"retry-after": "1800"}}
+@pytest.mark.parametrize("said", ["Running", "NotStarted", "Perhaps"])
+def test_an_operation_that_runs_for_ever_is_unsure_after_a_day(room: Room, said: str) -> None:
+    body, headers = f'{{"status": "{said}"}}', {"retry-after": "1800"}
+    running = {"status": 200, "body": body, "headers": headers}
     fault(room, "poll", "1..", "status", **running)
     message = post(room.app, "acme", "order-7", one())
     room.h.advance("25h")

@@ -7,8 +7,10 @@ all others, and while apps wait to be enriched it leaves two of five calls alone
 
 from __future__ import annotations
 
-# 19 a minute, five minutes.
-CALLS = 95
+from systems.scout.part import A_MINUTE
+
+# Five minutes of them: 95, if nobody has set another rate.
+CALLS = 5 * A_MINUTE
 CATS_PER_CYCLE = 3
 # Calls for developers in a cycle, and developers in a call.
 PORTFOLIOS, DEVELOPERS = 4, 10

@@ -21,6 +21,8 @@ SCHEDULES = (
     "select key, rule, owner, why, idle from duework_schedule where key like 'scout.%' order by key"
 )
 ORDER = ("problem", "warning", "ok")
+# What waited for so long would have been taken by a worker that is there.
+LATE = 60_000
 LOCAL = ("http://127.0.0.1", "http://localhost")
 
 
@@ -29,6 +31,7 @@ def doctor(now: int) -> list[Check]:
     rows = part.app.read(SCHEDULES)
     return [
         answers(),
+        working(),
         *declared(rows),
         first_deploy(rows),
         ceilings(now),
@@ -53,6 +56,20 @@ def answers() -> Check:
             advice = f"{path} fails: {error}"
             return Check("smoke test", f"{path} does not answer", "problem", advice)
     return Check("smoke test", f"{len(asked)} routes answer; over the network: duework scout smoke")
+
+
+def working() -> Check:
+    """Whether somebody does what is due: a crash at night is seen here, and at `/health`."""
+    waits = [
+        (line.free_for or 0, line.task.removeprefix("duework.fire:"))
+        for line in part.app.admin.status(own=True).tasks
+        if "scout." in line.task and not line.running
+    ]
+    longest, task = max(waits, default=(0, ""))
+    if longest <= LATE:
+        return Check("workers", "nothing waits for one")
+    said = f"{task} could have run {longest // 60_000:,} min ago"
+    return Check("workers", said, "problem", "nobody works: duework run systems.scout:app")
 
 
 def declared(rows: list[Any]) -> Iterator[Check]:

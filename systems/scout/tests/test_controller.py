@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
+import itertools
 from typing import Any
 from unittest.mock import patch
 
 import msgspec
 import pytest
 
-from duework import Adaptive, App, Secret, UsageError
+from duework import Adaptive, App, Rate, UsageError
 from duework.testing import Harness
 from systems.scout import app as scout
 from systems.scout import part, reading
+from systems.scout.crawl import cycle
 from systems.scout.crawl.tiers import DAY
 from systems.scout.enrich import feed, purchases, scrape
 from systems.scout.part import APPLE, CONTROLLER
 from systems.scout.tests.conftest import MINUTE, NOON, World
 from systems.scout.tests.test_enrich import plant
-from systems.scout.upkeep import alerts, daily, figures
+from systems.scout.upkeep import daily, figures
 from systems.scout.upkeep.archive import UNSEEN
 
 
@@ -176,7 +177,7 @@ def test_the_figures_of_a_day_are_by_phase_and_need_none_of_the_tables(world: Wo
     assert figures.last_day(world.h.now + 2 * DAY) == {}
 
 
-@pytest.mark.rows("001-156", "001-157", "001-158", "001-159")
+@pytest.mark.rows("001-156", "001-159")
 def test_each_kind_of_work_has_the_trigger_that_fits_it(world: World) -> None:
     world.h.drain()
     rules = {each.key: each.rule for each in world.app.schedules(prefix="scout.")}
@@ -192,30 +193,54 @@ def test_each_kind_of_work_has_the_trigger_that_fits_it(world: World) -> None:
     assert {each.missed for each in world.app.schedules(prefix="scout.")} == {"once"}
 
 
+@pytest.mark.rows("001-156", "001-158")
+def test_a_cycle_that_fails_is_alone_and_is_made_up_for_by_the_next(world: World) -> None:
+    world.seed((6014, "high"))
+    world.h.drain()
+    with patch.object(cycle, "begin", side_effect=ValueError("not today")):
+        for _ in range(11):
+            world.h.advance("1m")
+            assert (
+                len([job for job in world.app.jobs(task="scout.crawl") if job.state == "open"]) <= 1
+            )
+    assert world.count("scout_crawl_log") == world.apple.log.calls == 0
+
+    world.h.advance("5m")
+
+    assert world.count("scout_crawl_log") == 1
+    assert world.calls("chart")
+
+
+@pytest.mark.rows("001-157", "001-158")
+def test_a_call_that_fails_is_made_six_times_each_time_later(world: World) -> None:
+    world.apple.faults.set([{"route": "lookup", "do": "status", "status": 500}])
+    [app] = plant(world, 1)
+    world.h.advance("40m")
+    times = [each.at for each in world.calls("lookup")]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert len(times) == 6
+    assert gaps[0] >= 10_000
+    assert gaps[1] >= 60_000
+    assert min(gaps[2:]) >= 300_000
+    # It comes back later, and not at once.
+    assert world.count("scout_app", f"track_id = {app} and attempts = 1 and enriching is null") == 1
+
+
 @pytest.mark.rows("001-45")
-def test_no_more_than_eight_calls_are_under_way_at_once(world: World) -> None:
-    most, now = 0, 0
-
-    class Slow:
-        status, ok = 200, True
-
-        async def post(self, *_: Any, **__: Any) -> Slow:
-            nonlocal most, now
-            now += 1
-            most = max(most, now)
-            await asyncio.sleep(0.02)
-            now -= 1
-            return self
-
-        def check(self) -> None: ...
-
-    # Of the queue that lookups are in, a task that no pace keeps from being eight at once.
-    keyed = msgspec.structs.replace(part.settings, resend_key=Secret("x"))
-    with patch.object(part, "_settings", keyed), patch.object(alerts, "client", lambda _: Slow()):
-        for number in range(20):
-            alerts.mail.enqueue("s", "t", str(number))
+def test_no_more_than_eight_lookups_are_under_way_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Apple's pace is one in three seconds; without it the controller lets ten go at once.
+    for name, value in vars(Rate("6000/1m", burst=100)).items():
+        if name != "name":
+            monkeypatch.setattr(APPLE, name, value)
+    world.apple.faults.set([{"route": "lookup", "do": "delay", "seconds": 0.5}])
+    with patch.object(part, "_settings", msgspec.structs.replace(part.settings, lookup=1)):
+        plant(world, 12)
         world.h.drain()
-    assert (most, alerts.mail.definition.policy.queue) == (8, feed.enrich.definition.policy.queue)
+    assert world.app.get_pace("enrich").details["current_batch_size"] >= 10
+    assert 4 < world.apple.log.peak <= 8
+    assert len(world.calls("lookup")) == 10
 
 
 @pytest.mark.rows("001-T19", "001-T31")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -61,6 +64,15 @@ def test_an_empty_chart_and_one_of_a_single_app_are_scanned_and_keep_what_is_kno
     assert row.apps_found == 1
     after = {each.track_id: each for each in world.app.read(rated)}
     assert all(after[each.track_id] == each for each in before)
+    # Nor by a chart that has all of them again.
+    world.apple.chart_cap = 200
+    with world.app.transaction() as tx:
+        tx.write("update scout_category set scanned_at = null where id = 6013")
+    world.h.advance("5m")
+    [row] = world.app.read("select apps_found from scout_category where id = 6013")
+    assert row.apps_found == len(before) > 1
+    again = {each.track_id: each for each in world.app.read(rated)}
+    assert all(again[each.track_id] == each for each in before)
 
 
 @pytest.mark.rows("001-24", "001-30", "001-31", "001-33", "001-T33")
@@ -191,6 +203,25 @@ def test_apps_that_no_keyword_finds_suggest_keywords_of_their_own(world: World) 
     assert phases(world) == ["ranking_fill"]
     words = world.app.read("select keyword from scout_keyword where source = 'ranking_fill'")
     assert {row.keyword for row in words} == {"quiet harbour", "quiet", "harbour"}
+
+
+@pytest.mark.rows("001-T21")
+def test_another_rate_is_a_setting_and_shares_follow_it() -> None:
+    look = (
+        "from systems.scout.part import APPLE, PAGES; from systems.scout.crawl import shares;"
+        "print(APPLE.rate, PAGES.rate, shares.CALLS)"
+    )
+    command = [sys.executable, "-c", look]
+    said = [
+        subprocess.run(
+            command, env={**os.environ, **more}, capture_output=True, text=True, check=True
+        )
+        for more in ({}, {"SCOUT_RATE": "100"})
+    ]
+    assert [each.stdout.split() for each in said] == [
+        ["19/1m", "6/1m", "95"],
+        ["99/1m", "30/1m", "495"],
+    ]
 
 
 @pytest.mark.rows("001-57", "001-T21")

@@ -188,6 +188,32 @@ def test_the_gate_opens_when_all_is_declared_and_every_stage_has_made_something(
     assert "cluster first" in output.advice
 
 
+@pytest.mark.rows("001-03")
+def test_a_worker_that_dies_at_night_is_noticed_and_the_next_one_goes_on(
+    world: World, operator: Browser
+) -> None:
+    found(world.app, world.h.now)
+    world.h.drain()
+    cron = world.app.get_schedule("scout.crawl")
+    before = cron.fires + cron.idles
+    assert run("doctor").exit_code == 0
+
+    world.h.crash_worker()
+    world.h.clock.move_to(world.h.now + 3 * 3_600_000)
+
+    ended = run("doctor")
+    assert (ended.exit_code, "nobody works" in ended.output) == (1, True), ended.output
+    seen = operator.get("/health")
+    assert (seen.status_code, seen.json()["status"]) == (503, "stuck")
+    assert ["duework", "duework.fire:scout.crawl"] in seen.json()["stuck"]
+
+    world.h.advance("1s")
+    later = cron.refresh()
+    assert later.fires + later.idles == before + 1
+    assert run("doctor").exit_code == 0
+    assert operator.get("/health").status_code == 200
+
+
 class Row:
     """A schedule as the doctor reads it."""
 

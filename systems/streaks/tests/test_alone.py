@@ -67,7 +67,23 @@ def test_checks_are_taken_oldest_first_until_none_is_left_and_each_once(place: P
     assert {job.fence for job in place.checks(phase="done")} == {1}
 
 
-@pytest.mark.rows("000-46", "000-47", "000-63", "000-T1", "000-T2")
+@pytest.mark.rows("000-T1")
+def test_what_an_earlier_batch_has_left_takes_no_place_of_a_later_one(place: Place) -> None:
+    for hour in (20, 20, 20, 21):
+        place.person(hour=hour)
+    place.app.queue("streaks").pause()
+    place.h.advance("75m")
+    assert [batch.total for batch in place.app.batches()] == [1, 3]
+    assert place.t.github.log.calls == 0
+
+    place.app.queue("streaks").resume()
+    place.h.advance("1m")
+
+    # All four in one go, although the later batch is of one.
+    assert [batch.progress().done for batch in place.app.batches()] == [1, 3]
+
+
+@pytest.mark.rows("000-46", "000-47", "000-63", "000-T2")
 @pytest.mark.parametrize("statement", [6, 12])
 def test_a_check_whose_worker_is_lost_is_taken_over_in_the_same_batch(
     place: Place, statement: int
@@ -77,8 +93,9 @@ def test_a_check_whose_worker_is_lost_is_taken_over_in_the_same_batch(
     place.h.clock.move_to(place.h.now + 600_000)
     choose.enqueue()
 
-    place.h.crash_worker(at=statement)
-    place.h.advance("15m")
+    assert place.h.crash_worker(at=statement)
+    # Before anything else: it is not the next quarter of an hour that finds it.
+    place.h.advance("1m")
 
     assert [batch.progress().done for batch in place.app.batches()] == [2]
     assert len(place.received()) == 4

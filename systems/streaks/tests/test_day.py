@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -54,7 +56,7 @@ def test_everybody_who_is_due_is_checked_alone_and_told_once_by_each_channel(pla
     assert len(place.app.batches()) == 2
 
 
-@pytest.mark.rows("000-20", "000-21", "000-T3")
+@pytest.mark.rows("000-20", "000-21")
 def test_nobody_is_chosen_who_is_paused_without_a_token_or_not_due(place: Place) -> None:
     paused = place.person()
     place.pause(paused)
@@ -65,6 +67,46 @@ def test_nobody_is_chosen_who_is_paused_without_a_token_or_not_due(place: Place)
     assert place.app.batches() == []
     assert place.t.github.log.calls == 0
     assert place.app.get_schedule("streaks.choose").last_outcome == "idle"
+
+
+@pytest.mark.rows("000-47", "000-49", "000-T3")
+def test_where_nobody_is_due_what_was_lost_is_taken_over_and_what_is_old_deleted(
+    place: Place,
+) -> None:
+    person = place.person(hour=12)
+    old = """insert into streaks_day (person, day, contributions, streak, message, checked)
+        values (:id, '2024-01-01', 1, 1, 'old', 0)"""
+    with place.app.transaction() as tx:
+        tx.write(old, id=person.id)
+    place.h.drain()
+    check.enqueue(person.id, DAY, place.t.github.url)
+    assert place.h.crash_worker(at=8)
+
+    place.h.advance("1m")
+
+    assert [job.state for job in place.checks()] == ["done"]
+    assert set(place.received().values()) == {1}
+    place.h.advance("8h")
+    assert place.app.get_schedule("streaks.choose").fires == 0
+    assert [row.day for row in place.app.read("select day from streaks_day")] == [DAY]
+
+
+@pytest.mark.rows("000-T11")
+def test_of_two_who_choose_in_the_same_moment_one_finds_nobody_left(place: Place) -> None:
+    for _ in range(3):
+        place.person()
+    place.app.queue("streaks").pause()
+    now = place.h.now + 900_000
+    started = threading.Barrier(2)
+
+    def chooses(job: int) -> int:
+        started.wait(20)
+        with place.app.transaction() as tx:
+            return take_due(tx, job, now)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(chooses, (7, 8))) == [0, 3]
+    assert len(place.checks()) == 3
 
 
 @pytest.mark.rows("000-T11", "000-62")

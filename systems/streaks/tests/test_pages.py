@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from systems.streaks import views
 from systems.streaks.channels import secret_of
 from systems.streaks.tests.conftest import Place
 from tests.web.conftest import Site, check_page
@@ -42,6 +43,25 @@ def test_a_person_sees_the_streak_the_calendar_and_what_was_sent(
     assert "discord, unsure" in text
     assert 'st-sent"' in answer.text
     assert place.t.discord.ledger.counts("hook") == {person.discord_hook: 1}
+
+
+@pytest.mark.rows("000-X3")
+def test_the_newest_two_weeks_of_messages_are_shown_and_no_older_one(
+    place: Place, browser: Any
+) -> None:
+    person = place.person()
+    told = """insert into streaks_message (person, day, channel, job, address, text, promised, state)
+        values (:id, :day, 'discord', 1, 'x', :text, :at, 'sent')"""
+    days = [f"2026-02-{number:02}" for number in range(1, 21)]
+    with place.app.transaction() as tx:
+        for number, day in enumerate(days):
+            tx.write(told, id=person.id, day=day, text=f"of {day}", at=number)
+
+    text = words(browser.get("/streaks/people/user-001").text)
+
+    assert [day for day in days if f"of {day}" in text] == days[-views.SHOWN :]
+    assert text.index(f"of {days[-1]}") < text.index(f"of {days[-2]}")
+    assert views.SHOWN >= 10
 
 
 def test_a_token_that_was_refused_is_told_on_both_pages(place: Place, browser: Any) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from bench.articles import activities
 from proof import syncs
+from systems.strides.seed import seed
+from tests.support.steps import steps
 
 
 @pytest.mark.rows("004-01", "004-02")
@@ -24,6 +26,25 @@ def test_a_resume_fetches_the_border_alone_again() -> None:
 
     assert stored > 1_500
     assert again <= 2
+
+
+def steps_of_a_sync(count: int) -> int:
+    """What SQLite does for so many, in pages of 600."""
+    with steps() as counter, activities.system(count, calls=3) as (h, _):
+        seed(h.app, 1, first=activities.ATHLETE)
+        counter.taken()
+        h.drain()
+        assert len(activities.stored()) == count
+        return counter.taken()
+
+
+@pytest.mark.rows("004-10", "004-55")
+def test_the_fourth_page_costs_no_more_than_the_first() -> None:
+    one, four = steps_of_a_sync(600), steps_of_a_sync(2_400)
+
+    # A look at what is stored, for each that is new, would be millions.
+    assert one < 600 * 1_000
+    assert four < 4.1 * one
 
 
 @pytest.mark.rows("004-10", "004-56")

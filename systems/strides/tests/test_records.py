@@ -105,6 +105,7 @@ def test_an_export_has_all_races_however_many(world: World) -> None:
     assert len(list(csv.DictReader(io.StringIO(text)))) == len(world.races(5001)) > 500
 
 
+@pytest.mark.rows("004-X6")
 def test_an_event_is_suggested_by_the_names_that_were_given_before(
     athlete: World, browser: Browser
 ) -> None:

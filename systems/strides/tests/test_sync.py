@@ -55,6 +55,27 @@ def test_ten_thousand_activities_and_three_other_athletes_arrive_once_within_one
     assert 91 <= quarters[NOON // QUARTER] <= 95
 
 
+@pytest.mark.rows("004-47", "004-T19")
+def test_nine_syncs_at_once_stop_together_where_the_reserve_begins(world: World) -> None:
+    others, nine = 60, range(6101, 6110)
+    world.strava.add_athlete(6001, 1)
+    world.connect(6001)
+    world.finish()
+    world.others_use(6001, others)
+    sync.start(6001)
+    world.h.drain()
+    for athlete in nine:
+        world.strava.add_athlete(athlete, 450)
+    world.connect(*nine)
+
+    world.h.drain()
+
+    assert 85 <= per_quarter(world)[world.h.now // QUARTER] + others <= 95
+    assert {asked.status for asked in world.asked()} == {200}
+    world.finish()
+    assert all(world.stored(athlete) == world.at_strava(athlete) for athlete in nine)
+
+
 @pytest.mark.rows("004-53", "004-T5")
 @pytest.mark.parametrize("count", [0, 100, 200, 201, 1_000])
 def test_every_size_is_stored_whole_with_seconds_that_two_share(world: World, count: int) -> None:
@@ -308,7 +329,9 @@ def test_a_full_sync_removes_what_is_gone_and_keeps_what_the_person_said(world: 
         world.strava.delete_activity(5004, activity)
     world.strava.edit_activity(5004, edited, "Renamed at Strava")
     world.strava.edit_activity(5004, renamed, "Renamed, too")
+    made = {race: row.created_at for race, row in world.races(5004).items()}
 
+    world.h.clock.move_to(world.h.now + QUARTER)
     sync.start(5004, full=True)
     world.finish()
 
@@ -320,6 +343,8 @@ def test_a_full_sync_removes_what_is_gone_and_keeps_what_the_person_said(world: 
     assert found[edited].name == "Renamed at Strava"
     assert found[gone_but_edited].event_name == "Mine"
     assert found[renamed].name == "Renamed, too"
+    # They are the rows that they were.
+    assert {race: row.created_at for race, row in found.items()}.items() <= made.items()
 
 
 def test_an_application_that_is_made_inactive_waits_and_says_so(world: World) -> None:

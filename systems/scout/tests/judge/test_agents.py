@@ -96,7 +96,7 @@ def test_an_agent_looks_at_the_ids_of_its_events_alone_and_once_for_a_bulk(marke
     assert {id_ for id_ in after if after[id_] != before[id_]} == {1, 2, 3}
 
 
-@pytest.mark.rows("001-69", "001-15", "001-T22")
+@pytest.mark.rows("001-69", "001-15", "001-158", "001-T22")
 def test_a_bad_event_fails_alone_is_kept_and_can_be_driven_again(market: Market) -> None:
     market.apps([1, 2, 3])
     broken = [True]
