@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC
+from decimal import Decimal
 
 import pytest
 
@@ -63,6 +64,18 @@ def test_lengths_of_time(ms: float | None, words: str) -> None:
 )
 def test_sizes(count: int | None, words: str) -> None:
     assert filters.size(count) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"),
+    [
+        *(("5", "$", "$5.00"), ("0.012454", "$", "$0.012454"), ("0.1", "€", "€0.10")),
+        *(("1204", "tokens", "1,204 tokens"), ("2.50", "km", "2.5 km"), ("5.00", "", "5")),
+        *(("0.000001", "", "0.000001"), ("1000000", "$", "$1,000,000.00")),
+    ],
+)
+def test_amounts_of_budgets(value: str, unit: str, words: str) -> None:
+    assert filters.amount(Decimal(value), unit) == words
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ They take plain numbers and give plain text. Nothing here knows about HTML.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from duework.clock import FOREVER, as_datetime
@@ -80,6 +81,15 @@ def share(part: float | None) -> str:
         return NONE
     percent = round(part * 100)
     return "<1 %" if part > 0 and percent == 0 else f"{percent} %"
+
+
+def amount(value: Decimal, unit: str = "") -> str:
+    """What a budget counts: $0.012454, $5.00, 1,204 tokens; without a unit, the number."""
+    whole, _, rest = f"{value:,f}".partition(".")
+    money = bool(unit) and not unit[0].isalpha()
+    rest = rest.rstrip("0").ljust(2 if money else 0, "0")
+    text = f"{whole}.{rest}" if rest else whole
+    return f"{unit}{text}" if money else f"{text} {unit}".rstrip()
 
 
 def when(ms: int | None, now: int, zone: tzinfo = UTC) -> str:
