@@ -17,7 +17,7 @@ from duework.clock import FOREVER
 from duework.errors import DatabaseError
 from duework.health.words import moment, on_the_clock
 from duework.web import charts, filters
-from duework.web.json_text import pieces
+from duework.web.json_text import folded
 from duework.web.lists import address
 from duework.web.shapes.table import shape_links, with_templates
 from duework.web.table import NavGroup, asking, found_pages, navigation
@@ -72,7 +72,7 @@ def environment() -> Environment:
         many=many,
         first_line=first_line,
         rest_of=lambda text: text[len(first_line(text)) :],
-        json_pieces=pieces,
+        json_folded=folded,
         rate=filters.rate,
         share=filters.share,
         **{name: drawn(name) for name in DRAWN},
