@@ -39,7 +39,7 @@ class Stage:
 
     def __init__(self, folder: Path, *, clock: Scaled, url: str, port: int, workers: int) -> None:
         self.folder = folder
-        self.port = port if _free(port) else 0
+        self.port = port if port and _free(port) else _any_port()
         self._workers = workers
         self._children: list[tuple[str, subprocess.Popen[str]]] = []
         self.environment = {
@@ -48,6 +48,9 @@ class Stage:
             "DUEWORK_URL": url,
             "DUEWORK_APP": APP,
             "DUEWORK_KEY": _key(folder / "secrets.key"),
+            # Links in mails, and the way back from Strava, lead to the pages wherever these are.
+            "REMINDERS_BASE_URL": f"http://127.0.0.1:{self.port}",
+            "STRIDES_PUBLIC_URL": f"http://127.0.0.1:{self.port}",
         }
         self.twins: dict[str, str] = {}
         self.link = ""
@@ -114,6 +117,12 @@ def standing(stage: Stage) -> Iterator[Stage]:
         yield stage
     finally:
         stage.stop()
+
+
+def _any_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _key(file: Path) -> str:
