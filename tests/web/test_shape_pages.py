@@ -561,6 +561,8 @@ def test_a_pace_is_blocked_stopped_and_forgets(site: Site, shapes: Shapes) -> No
     shapes.seed()
     app, browser = site.app, site.browser("operate")
     assert "used up until" in page_of(browser, "/paces/one?name=strava")
+    assert "95 in 15 min and 950 in 1 d" in page_of(browser, "/paces/one?name=strava")
+    assert "Quota(" not in page_of(browser, "/paces")
 
     assert "Block pace strava for 15m?" in browser.submit("/paces/block", name="strava").text
     browser.submit("/paces/block", name="strava", length="2h", sure="yes")
