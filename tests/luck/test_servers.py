@@ -288,7 +288,7 @@ def test_handlers_are_told_before_their_lease_can_be_taken_elsewhere(
             # The last extension may be this old when the trouble begins: at worst just now.
             began = time.monotonic()
             eventually(lambda: told, lease + 5)
-            eventually(lambda: running.told(LeaseWasLost), 2)
+            eventually(lambda: running.told(LeaseWasLost))
             if trouble == "partition":
                 eventually(lambda: running.told(Parked), 10)
             between.heal() if trouble == "partition" else between.thaw()

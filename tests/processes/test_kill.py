@@ -122,7 +122,7 @@ def test_one_killer_does_not_take_the_innocent_with_it(desk: Bench) -> None:
     while killer.refresh().state == "open":
         assert worker.process.wait(20) == -signal.SIGKILL
         deaths += 1
-        worker = desk.start(**LONG)
+        worker = desk.start(ready=False, **LONG)
         until(lambda now=worker: now.process.poll() is not None or killer.refresh().state != "open")
 
     assert [job.state for job in desk.settled(innocents, within=20)] == ["done"] * 20

@@ -16,13 +16,14 @@ def test_a_row_that_kills_its_process_never_blocks_the_others(desk: Bench) -> No
         tx.write("create table track (id bigint primary key, done bigint)")
         tx.write("insert into track (id) values (:id)", rows=[{"id": each} for each in range(ROWS)])
     deaths = 0
-    worker = desk.start(sweep=True)
+    # It may be dead by the time that one looks whether it has started.
+    worker = desk.start(sweep=True, ready=False)
 
     def swept() -> bool:
         nonlocal deaths, worker
         if worker.process.poll() is not None:
             deaths += 1
-            worker = desk.start(sweep=True)
+            worker = desk.start(sweep=True, ready=False)
         return len(desk.app.read("select id from track where done is null")) == 1
 
     until(swept, within=60, every=0.1)

@@ -36,7 +36,7 @@ class Working:
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
 
-def eventually(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
+def eventually(condition: Callable[[], Any], seconds: float = 20.0) -> Any:
     """Wait until the condition holds; an AssertionError if it does not in time."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
