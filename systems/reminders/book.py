@@ -16,6 +16,7 @@ import msgspec
 
 from duework import Conflict, NotFound, Transaction, UsageError
 from duework.durations import Duration, milliseconds
+from duework.shapes.schedules.cron_words import cron_words
 from systems.reminders import endpoints, log
 from systems.reminders.fire import WITHDRAWN, fire, forget, look_again, stop
 from systems.reminders.part import part
@@ -67,7 +68,9 @@ class Reminder(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def repeats(self) -> str:
         """How often, in a few words."""
-        return "once" if self.recurrence_rule is None else self.recurrence_rule
+        rule = self.recurrence_rule or "once"
+        kind, _, fields = rule.partition(" ")
+        return cron_words(fields) if kind == "cron" else rule
 
 
 def create(new: NewReminder, *, id_: str | None = None) -> Reminder:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-HEIGHT, LEFT = 104, 8.0
+HEIGHT, LEFT = 104, 11.0
 DAYS = 7
 LABEL = "reminders that fired on each of the last seven days: those that went well, and the others"
 
@@ -40,7 +40,7 @@ def _bar(x: float, width: float, base: float, height: float, cls: str, tip: str)
 
 def _grid(y: float, value: int) -> str:
     line = f'<line x1="{LEFT:g}%" x2="100%" y1="{y:g}" y2="{y:g}" class="g"/>'
-    return line + _word(LEFT - 0.8, y + 4, str(value), "end")
+    return line + _word(LEFT - 0.8, y + 4, f"{value:,}", "end")
 
 
 def _word(x: float, y: float, words: str, cls: str) -> str:

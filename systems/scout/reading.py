@@ -152,7 +152,7 @@ def stages(now: int) -> list[dict[str, Any]]:
             "apps",
             "cancelled" if paused() else "late" if apple.blocked_until else "running",
             f"{had['categories_scanned']} of {had['categories']} charts scanned;"
-            f" {had['keywords_pending']:,} keywords wait",
+            f" {_many(had['keywords_pending'], 'keyword waits', 'keywords wait')}",
             crawl.due if crawl else None,
         ),
         _stage(
@@ -160,7 +160,7 @@ def stages(now: int) -> list[dict[str, Any]]:
             half_up(pace["completions_per_minute"]),
             "lookups/min",
             "late" if resting else "running" if pace["running"] else "cancelled",
-            f"{had['unenriched']:,} apps wait; {enriching}",
+            f"{_many(had['unenriched'], 'app waits', 'apps wait')}; {enriching}",
             app().get_pace("enrich").details["cooldown_until"],
         ),
         _stage(
@@ -193,6 +193,10 @@ def stages(now: int) -> list[dict[str, Any]]:
 def _new_in_a_day(now: int) -> int:
     sql = "select count(*) as n from scout_opportunity where first_at > :since"
     return int(app().read(sql, since=now - 24 * HOUR)[0].n)
+
+
+def _many(count: int, one: str, more: str) -> str:
+    return f"{count:,} {one if count == 1 else more}"
 
 
 def _stage(

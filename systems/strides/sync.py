@@ -337,8 +337,8 @@ def _summary(chain: Chain, outcome: str) -> tuple[str, str]:
         return "error", f"Batch {chain.number} failed: {_first_line(chain.error)}"
     counts = chain.counts
     done = (
-        f"{chain.completed} batches, {counts.get('activities', 0)} activities,"
-        f" {counts.get('added', 0)} races added"
+        f"{chain.completed} {'batch' if chain.completed == 1 else 'batches'},"
+        f" {counts.get('activities', 0)} activities, {counts.get('added', 0)} races added"
     )
     if outcome == "cancelled":
         return "warning", f"{CANCELLED} after {done}"

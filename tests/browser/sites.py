@@ -188,12 +188,12 @@ def check_renderings(visitor: Visitor, path: str | None = None, status: int = 20
         for theme in THEMES:
             visitor.page.emulate_media(color_scheme=theme)
             where = f"{visitor.page.url} at {width}, {theme}"
-            wider = sideways(visitor.page)
+            wider = sideways(visitor.page) + covered(visitor.page)
             assert not wider, "\n".join([where, *wider])
             found = violations(visitor.page, RULES if theme == THEMES[0] else COLOURS)
             assert not found, "\n".join([where, *found])
     visitor.page.set_viewport_size({"width": NARROWEST, "height": 800})
-    wider = sideways(visitor.page)
+    wider = sideways(visitor.page) + covered(visitor.page)
     assert not wider, "\n".join([f"{visitor.page.url} at {NARROWEST}", *wider])
     if status != 200:
         # The browser itself says that a page was not found.
@@ -213,6 +213,30 @@ _WIDER = """() => {
 
 def sideways(page: Page) -> list[str]:
     found: list[str] = page.evaluate(_WIDER)
+    return found
+
+
+# Rows of a table that is a list on a phone whose first line runs under its button, or out of its row.
+_COVERED = """() => [...document.querySelectorAll(".data.stack tr:has(td.lead)")].flatMap((row) => {
+  if (getComputedStyle(row).display !== "flex") return [];
+  const lead = row.querySelector("td.lead"), edge = row.getBoundingClientRect().right;
+  const buttons = [...row.querySelectorAll("td.act .btn")].map((each) => each.getBoundingClientRect());
+  const texts = document.createTreeWalker(lead, NodeFilter.SHOW_TEXT), range = document.createRange();
+  while (texts.nextNode()) {
+    if (texts.currentNode.parentElement.closest(".clip, .vh")) continue;
+    range.selectNodeContents(texts.currentNode);
+    for (const a of range.getClientRects()) {
+      const beside = (b) => a.right <= b.left + 1 || b.right <= a.left;
+      const under = (b) => !beside(b) && a.bottom > b.top + 1 && b.bottom > a.top + 1;
+      if (a.right > edge + 1 || buttons.some(under)) return [`covered: ${lead.textContent.slice(0, 80)}`];
+    }
+  }
+  return [];
+})"""
+
+
+def covered(page: Page) -> list[str]:
+    found: list[str] = page.evaluate(_COVERED)
     return found
 
 

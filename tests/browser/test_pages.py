@@ -111,6 +111,17 @@ def test_no_width_from_a_small_phone_to_a_wide_screen_scrolls_sideways(
         assert sideways(visitor.page) == [], width
 
 
+def test_the_tab_that_is_open_is_in_view_on_a_phone(visitor: Visitor) -> None:
+    visitor.page.set_viewport_size({"width": 390, "height": 800})
+    visitor.page.goto("/jobs?phase=cancelled")
+
+    found = visitor.page.locator(".tabs [aria-current]").bounding_box()
+
+    assert found is not None
+    assert found["x"] >= 0
+    assert found["x"] + found["width"] <= 390
+
+
 def test_the_keyboard_reaches_everything_and_says_where_it_is(
     visitor: Visitor, jobs: dict[str, int]
 ) -> None:

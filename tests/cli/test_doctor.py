@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,18 @@ def test_a_fresh_database_is_fit_and_the_table_fits(shop: App, duework: Duework)
         each["name"] for each in document["checks"]
     } | {"durability"}
     assert max(map(len, ran.out.splitlines())) <= 80
+    said = {each["name"]: each["value"] for each in document["checks"]}
+    assert re.fullmatch(r"(SQLite|PostgreSQL) \d+\.\d+.*", said["version"])
+    assert "shape:" not in said["schema"]
+    for name in {"size", "WAL"} & said.keys():
+        assert re.fullmatch(r"[\d.]+ (bytes|kB|MB)", said[name])
 
 
 def test_a_schedule_has_an_owner_and_an_idle_check(shop: App) -> None:
     declare(shop, cron="0 9 * * *")
 
-    assert found(shop, "schedule owners") == ("warning", "sweep: give it owner=")
-    assert found(shop, "idle checks") == ("warning", "sweep: give it idle=")
+    assert found(shop, "schedule owners") == ("warning", "sweep: give it `owner=`")
+    assert found(shop, "idle checks") == ("warning", "sweep: give it `idle=`")
     assert found(shop, "schedule reasons")[0] == "ok"
     declare(shop, name="later", cron="0 10 * * *")
     assert found(shop, "schedule owners") == ("warning", "later, sweep: give them owner=")

@@ -7,6 +7,7 @@ import pytest
 from duework import UsageError
 from duework.shapes.schedules.cron import expression, read
 from duework.shapes.schedules.cron_text import unwrapped
+from duework.shapes.schedules.cron_words import cron_words
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,28 @@ def test_what_cannot_be_read_is_named_with_the_reason(text: str, why: str) -> No
         read(expression(text))
 
     assert why in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        *(("* * * * *", "every minute"), ("*/15 * * * *", "every 15 min")),
+        *(("5,35 * * * *", "every hour at :05 and :35"), ("0 */6 * * *", "every 6 h at :00")),
+        *(("41 3 * * *", "daily at 03:41"), ("0 9 * * MON-FRI", "weekdays at 09:00")),
+        *(("30 7,19 * * 6,0", "weekends at 07:30 and 19:30"), ("0 9 * * 7", "Sundays at 09:00")),
+        *(("0 0 1 * *", "day 1 of the month at 00:00"), ("*/5 * * * 1", "every 5 min on Mondays")),
+    ],
+)
+def test_a_usual_expression_is_said_in_words(rule: str, words: str) -> None:
+    assert cron_words(rule) == words
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *("*/7 * * * *", "*/15 9 * * *", "0,30 9 * * *", "0 9 * 1 *", "0 9 1 * 1", "0 9 L * *"),
+        *("0 9 * * 1#2", "0-59 * * * *", "1 2 3 4 5 6", "0 9 * * FRI-MON", "0 99 * * *"),
+    ],
+)
+def test_what_has_no_short_words_is_left_as_it_was_written(rule: str) -> None:
+    assert cron_words(rule) == f"cron {rule}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC
+from decimal import Decimal
 
 import pytest
 
 from duework.clock import FOREVER
 from duework.web import filters
-from duework.web.json_text import MOST, pieces
+from duework.web.json_text import LINES, MOST, folded, pieces
 
 S, MIN, H, D = 1000, 60_000, 3_600_000, 86_400_000
 NOW = 1_794_925_087_000  # Tue 17 Nov 2026 14:18:07 UTC
@@ -63,6 +64,18 @@ def test_lengths_of_time(ms: float | None, words: str) -> None:
 )
 def test_sizes(count: int | None, words: str) -> None:
     assert filters.size(count) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "words"),
+    [
+        *(("5", "$", "$5.00"), ("0.012454", "$", "$0.012454"), ("0.1", "€", "€0.10")),
+        *(("1204", "tokens", "1,204 tokens"), ("2.50", "km", "2.5 km"), ("5.00", "", "5")),
+        *(("0.000001", "", "0.000001"), ("1000000", "$", "$1,000,000.00")),
+    ],
+)
+def test_amounts_of_budgets(value: str, unit: str, words: str) -> None:
+    assert filters.amount(Decimal(value), unit) == words
 
 
 @pytest.mark.parametrize(
@@ -131,3 +144,16 @@ def test_json_that_is_long_deep_or_broken_is_shown_as_far_as_it_goes() -> None:
     assert len(shown("[" * 10_000 + "]" * 10_000)) < 3_000_000
     assert shown('{"a": "x') != ""
     assert shown("") == ""
+
+
+def test_json_of_many_lines_is_folded_and_nothing_of_it_is_lost() -> None:
+    text = "[" + ",".join(map(str, range(100))) + "]"
+
+    first, rest, more = folded(text)
+
+    before, behind = ("".join(piece for _, piece in part) for part in (first, rest))
+    assert before.count("\n") == LINES - 1
+    assert before.endswith("38,")
+    assert more == behind.count("\n") + 1 == 102 - LINES
+    assert f"{before}\n{behind}" == shown(text)
+    assert folded("[1]")[1:] == ([], 3 - LINES)

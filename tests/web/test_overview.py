@@ -10,6 +10,7 @@ import pytest
 from duework.health.activity import BOUND, RANGES, Counted
 from duework.kernel.minutes.counters import KEEP_MS, LAGS, MINUTE
 from duework.kernel.pruning import prune_round
+from duework.web.overview import LINES
 from tests.web.conftest import Site, Tags, check_page, task, work
 from tests.web.test_pages import text_of
 
@@ -285,6 +286,25 @@ def test_each_line_has_its_own_past_in_twelfths(site: Site, over: str) -> None:
     assert lines
     assert lines[0].count("<tr") == 4
     assert lines[0].count('class="spark"') == 2, "what nothing was done with has none"
+
+
+def test_of_many_tasks_those_are_shown_that_have_something_to_do(site: Site) -> None:
+    async def one() -> None: ...
+
+    tasks = [site.app.task(name=f"task{number:02}")(one) for number in range(40)]
+    for each in tasks:
+        each.enqueue()
+    work(site.app)
+    tasks[-1].using(delay="1h").enqueue()
+
+    page = site.browser("read").get("/").text
+
+    lines = re.search(r'id="queues".*?</section>', page, re.DOTALL)
+    assert lines
+    assert lines[0].count("<tr") == 1 + LINES
+    assert re.findall(r">(task\d\d)<", lines[0])[:2] == ["task39", "task00"]
+    assert f"and {40 - LINES} tasks with less to do" in lines[0]
+    assert len(page.encode()) < 60_000
 
 
 def test_poison_has_a_way_to_its_jobs_and_its_crashes_are_counted_there(site: Site) -> None:

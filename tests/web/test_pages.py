@@ -501,4 +501,6 @@ def test_a_filter_that_matches_nothing_looks_at_so_many_jobs_and_offers_to_go_on
 
     first = browser.get("/jobs?phase=waiting").text
     assert "Search older ones" in first
+    assert "None of the newest 10 jobs is waiting; older ones were not searched" in text_of(first)
+    assert "No job is waiting" not in text_of(first)
     assert "All jobs that are kept were searched" in browser.get("/jobs?key=x&before=1").text

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from duework import App
+from duework.clock import as_datetime
 from duework.web.asgi import table
 from duework.web.table import NavItem, OwnPage, asking, found_pages, navigation
 from tests.web.conftest import Browser, Site, Tags, check_page, task, work
@@ -405,6 +407,28 @@ def test_a_schedule_is_steered(site: Site, shapes: Shapes) -> None:
     ]
 
 
+def test_a_schedule_says_in_words_and_in_which_zone_it_fires(site: Site, shapes: Shapes) -> None:
+    shapes.plan()
+    at = site.app.now() + 90_000
+    site.app.schedule(shapes.report, key="once", at=as_datetime(at), tz="Europe/London")
+    browser = site.browser("operate")
+
+    listed = text_of(browser.get("/schedules").text)
+
+    for words in ("daily at 01:30 Europe/London", "every 1 min", "daily at 02:10 UTC", "once,"):
+        assert words in listed, words
+    assert "daily at 01:30" in text_of(browser.get("/schedules/one?key=london").text)
+    fields = Tags(browser.get("/schedules/edit?key=once").text)
+    [rule] = [a["value"] for tag, a in fields.found if a.get("id") == "e-rule"]
+    assert datetime.fromisoformat(str(rule)) == as_datetime(at)
+    form = {"key": "once", "kind": "at", "rule": str(rule), "tz": "Europe/Oslo", "missed": "once"}
+    browser.submit("/schedules/edit", **form, overlap="skip")
+    assert site.app.get_schedule("once").start == at
+    form["rule"] = (as_datetime(at) + timedelta(minutes=1)).isoformat()
+    browser.submit("/schedules/edit", **form, overlap="skip")
+    assert site.app.get_schedule("once").start == at + 60_000
+
+
 def test_an_edit_shows_what_it_would_mean_before_it_is_saved(site: Site, shapes: Shapes) -> None:
     shapes.plan()
     browser = site.browser("operate")
@@ -537,6 +561,8 @@ def test_a_pace_is_blocked_stopped_and_forgets(site: Site, shapes: Shapes) -> No
     shapes.seed()
     app, browser = site.app, site.browser("operate")
     assert "used up until" in page_of(browser, "/paces/one?name=strava")
+    assert "95 in 15 min and 950 in 1 d" in page_of(browser, "/paces/one?name=strava")
+    assert "Quota(" not in page_of(browser, "/paces")
 
     assert "Block pace strava for 15m?" in browser.submit("/paces/block", name="strava").text
     browser.submit("/paces/block", name="strava", length="2h", sure="yes")

@@ -39,7 +39,7 @@ def test_workflows_are_shown_with_their_steps_and_can_be_forked_and_cancelled(si
 def test_budgets_are_shown_with_their_ledgers_and_can_be_raised(site: Site) -> None:
     app, browser = site.app, site.browser("admin")
     assert "No budgets" in text_of(browser.get("/budgets").text)
-    llm = app.budget("llm", limit=5, per="day")
+    llm = app.budget("llm", limit=5, per="day", unit="$")
     with llm.reserve(5, note="".join(HOSTILE)):
         pass
     for path in ("/budgets", "/budgets?prefix=l", "/budgets/one?name=llm"):
@@ -51,3 +51,7 @@ def test_budgets_are_shown_with_their_ledgers_and_can_be_raised(site: Site) -> N
 
     browser.submit("/budgets/raise", name="llm", limit="8")
     assert llm.status().limit == 8
+    shown = text_of(browser.get("/budgets/one?name=llm").text)
+    assert "$3.00 of $8.00 left this day" in shown
+    assert "raised from $5.00" in shown
+    assert "$8.00 a day" in text_of(browser.get("/budgets").text)

@@ -9,6 +9,7 @@ from typing import Literal
 from duework.db import migrate
 from duework.db.database import Database
 from duework.db.sqlite.files import NETWORK
+from duework.health.words import size
 
 Fitness = Literal["ok", "warning", "problem"]
 
@@ -30,16 +31,23 @@ class Check:
 def checkup(database: Database, steps: Sequence[migrate.Migrations], now: int) -> list[Check]:
     """Look at the schema, the durability, the file or the server, and the clock."""
     found = database.settings()
-    checks = [Check("version", found["server_version"]), _schema(database, steps)]
+    checks = [Check("version", version(database.kind, found)), _schema(database, steps)]
     if database.kind == "sqlite":
         return [*checks, *_durability_of_file(found), *_file(found), Check("clock", "this host's")]
     return [*checks, *_durability_of_server(found), _clock(database, now)]
 
 
+def version(kind: str, found: dict[str, str]) -> str:
+    """What runs the database, and which of it: SQLite 3.54.1."""
+    return f"{'SQLite' if kind == 'sqlite' else 'PostgreSQL'} {found['server_version']}"
+
+
 def _schema(database: Database, steps: Sequence[migrate.Migrations]) -> Check:
     todo = migrate.pending(database, steps)
     if not todo:
-        newest = ", ".join(f"{each.part} {len(each.migrations)}" for each in steps)
+        newest = ", ".join(
+            f"{each.part.removeprefix('shape:')} {len(each.migrations)}" for each in steps
+        )
         return Check("schema", f"up to date ({newest})")
     names = ", ".join(f"{part} {step.number:04} {step.name}" for part, step in todo)
     return Check("schema", f"pending: {names}", "problem", "run `duework db migrate`")
@@ -66,7 +74,7 @@ def _durability_of_file(found: dict[str, str]) -> list[Check]:
 def _file(found: dict[str, str]) -> list[Check]:
     mode = int(found["mode"], 8)
     kind = found["filesystem"]
-    size, wal = int(found["bytes"]), int(found["wal_bytes"])
+    file, wal = int(found["bytes"]), int(found["wal_bytes"])
     return [
         Check("permissions", found["mode"])
         if not mode & _OTHERS
@@ -79,10 +87,10 @@ def _file(found: dict[str, str]) -> list[Check]:
         Check("filesystem", kind)
         if not NETWORK.match(kind)
         else Check("filesystem", kind, "problem", "SQLite's locks cannot be trusted there"),
-        Check("size", _mebibytes(size)),
-        Check("WAL", _mebibytes(wal))
+        Check("size", size(file)),
+        Check("WAL", size(wal))
         if wal < LARGE_WAL
-        else Check("WAL", _mebibytes(wal), "warning", "a reader may be open for too long"),
+        else Check("WAL", size(wal), "warning", "a reader may be open for too long"),
     ]
 
 
@@ -106,7 +114,3 @@ def _clock(database: Database, now: int) -> Check:
     if abs(offset) <= LARGEST_OFFSET_MS:
         return Check("clock", text)
     return Check("clock", text, "warning", "the server's time rules; set this host's clock")
-
-
-def _mebibytes(size: int) -> str:
-    return f"{size / 1048576:.1f} MiB"

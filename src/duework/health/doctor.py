@@ -15,8 +15,8 @@ from typing import Any
 from duework.db import migrate
 from duework.db.database import Database, Tx
 from duework.db.queries import load
-from duework.health.checkup import Check, checkup
-from duework.health.words import length
+from duework.health.checkup import Check, checkup, version
+from duework.health.words import length, size
 from duework.ids import drawn_at
 from duework.kernel.engine import OWN_TASKS
 from duework.kernel.tasks import Registry
@@ -59,13 +59,13 @@ def note_backup(database: Database, now: int) -> None:
 
 
 def _library(kind: str, found: dict[str, str]) -> Check:
-    version = found["server_version"]
-    if kind != "sqlite" or tuple(map(int, version.split(".")[:3])) >= OLDEST_SQLITE:
-        return Check("version", version)
+    newest = found["server_version"].split(".")[:3]
+    if kind != "sqlite" or tuple(map(int, newest)) >= OLDEST_SQLITE:
+        return Check("version", version(kind, found))
     advice = (
         f"a reset of its log can corrupt the database: {'.'.join(map(str, OLDEST_SQLITE))} or newer"
     )
-    return Check("version", version, "problem", advice)
+    return Check("version", version(kind, found), "problem", advice)
 
 
 def _future(tx: Tx, now: int) -> Check:
@@ -84,14 +84,16 @@ def _future(tx: Tx, now: int) -> Check:
 def _schedules(tx: Tx) -> Iterator[Check]:
     rows = tx.query(DOCTOR.schedules, {"looked": LOOKED})
     said = f"{len(rows)} that repeat"
-    yield _all("schedule owners", said, [row for row in rows if not row[3]], "owner=")
+    yield _all("schedule owners", said, [row for row in rows if not row[3]], "`owner=`")
     busy = [row for row in rows if _each_minute(row[1], row[2])]
     unsaid = [row for row in busy if not row[4]]
     said = f"{len(busy) or 'none'} each minute or more often"
-    yield _all("schedule reasons", said, unsaid, "why=, or a longer interval", bad=True)
+    yield _all("schedule reasons", said, unsaid, "`why=`, or a longer interval", bad=True)
     # Only a decorator can say how to find out that there is nothing to do.
     blind = [row for row in rows if row[6] and not row[5]]
-    yield _all("idle checks", f"{sum(bool(row[6]) for row in rows)} by decorators", blind, "idle=")
+    yield _all(
+        "idle checks", f"{sum(bool(row[6]) for row in rows)} by decorators", blind, "`idle=`"
+    )
 
 
 def _all(name: str, said: str, lacking: list[Any], what: str, *, bad: bool = False) -> Check:
@@ -127,7 +129,7 @@ def _retention(registry: Registry) -> Check:
     named = ", ".join(kept[:NAMED]) + (
         f" and {len(kept) - NAMED} more" if len(kept) > NAMED else ""
     )
-    advice = f"{named}: rows of done jobs are kept for ever; give keep= a length"
+    advice = f"{named}: rows of done jobs are kept for ever; give `keep=` a length"
     return Check(
         "retention", f"{len(kept)} of {len(theirs)} tasks keep everything", "warning", advice
     )
@@ -165,7 +167,7 @@ def _disk(kind: str, found: dict[str, str]) -> Iterator[Check]:
         return
     room = os.statvfs(os.path.dirname(found["file"]) or ".")
     free = room.f_bavail * room.f_frsize
-    words = f"{free >> 20:,} MiB are free"
+    words = f"{size(free)} are free"
     if free < NO_DISK:
         yield Check("disk", words, "problem", "nothing can be written soon: make room")
     elif free < max(LITTLE_DISK, int(found["bytes"])):

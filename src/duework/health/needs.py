@@ -155,7 +155,8 @@ def _no_worker(tx: Tx, flowing: Sequence[_Head], around: Around) -> Iterator[Nee
     workers = [Process(*row) for row in tx.query(JOBS.workers, {})]
     if (text := absent(workers, max(first.since, first.due), around)) is not None:
         ready = _count(tx, flowing, around.now)
-        text = f"{count(ready, BOUND)} ready, and nobody to run them. {text}"
+        whom = "it" if ready == 1 else "them"
+        text = f"{count(ready, BOUND)} ready, and nobody to run {whom}. {text}"
         yield Need("no worker", text, ready, first.since, "duework run MODULE:APP")
 
 

@@ -52,6 +52,8 @@ class ShortWhy:
 
     kind: Kind
     words: str
+    # When it ends by itself, if its words say so.
+    until: int | None = None
 
 
 def shortly(seen: Status) -> Callable[[OpenJob], ShortWhy | None]:
@@ -108,7 +110,8 @@ def _pace(line: TaskStatus | None, now: int) -> ShortWhy | None:
     if line is None or line.held_until is None:
         return None
     what = f"pace {line.pace}" if line.pace else "held"
-    return ShortWhy("pace", f"{what} until {on_the_clock(line.held_until, now)}")
+    words = f"{what} until {on_the_clock(line.held_until, now)}"
+    return ShortWhy("pace", words, line.held_until)
 
 
 def _own(job: OpenJob, now: int) -> ShortWhy:

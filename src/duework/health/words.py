@@ -1,4 +1,4 @@
-"""Times and counts as people say them, for the sentences of `why` and `needs`."""
+"""Times, counts and sizes as people say them, for the sentences of `why`, `needs` and the doctor."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
 # Below that a second more or less is worth saying.
 FINE_SECONDS = 10
 FINE_MINUTES = 10
+_K = 1000
 
 
 def length(ms: int) -> str:
@@ -53,6 +54,24 @@ def on_the_clock(time: int, now: int) -> str:
 def count(number: int, bound: int) -> str:
     """With commas; at its bound, 'at least'."""
     return f"{number:,}+" if number >= bound else f"{number:,}"
+
+
+def three(value: float) -> str:
+    """At most three digits, without a useless nought."""
+    text = f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}"  # noqa: PLR2004 - as it rounds
+    return text.removesuffix(".0")
+
+
+def size(count: int) -> str:
+    """Bytes in decimal units: 214 bytes, 6.4 GB."""
+    if count < _K:
+        return f"{count} byte" if count == 1 else f"{count} bytes"
+    value = float(count)
+    for unit in ("kB", "MB", "GB", "TB"):
+        value /= _K
+        if value < 999.5 or unit == "TB":  # noqa: PLR2004 - what rounds to a thousand
+            return f"{three(value)} {unit}"
+    raise AssertionError("a TB is the most of them")
 
 
 def first_line(text: str | None, most: int = 200) -> str:

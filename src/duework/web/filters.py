@@ -6,9 +6,11 @@ They take plain numbers and give plain text. Nothing here knows about HTML.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
+from decimal import Decimal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from duework.clock import FOREVER, as_datetime
+from duework.health import words
 
 NONE = "–"  # noqa: RUF001 - an en dash, for what there is none of
 BOUND = 100_000
@@ -30,7 +32,7 @@ def n(count: int | None) -> str:
     for unit, size in (("k", _K), ("M", _M), ("G", _K * _M)):
         value = count / size
         if abs(value) < 999.5 or unit == "G":  # noqa: PLR2004 - what rounds to a thousand
-            return f"{_three(value)} {unit}"
+            return f"{words.three(value)} {unit}"
     raise AssertionError
 
 
@@ -39,19 +41,13 @@ def counted(count: int | None) -> str:
     return f"{BOUND:,}+" if count is not None and count >= BOUND else n(count)
 
 
-def _three(value: float) -> str:
-    """At most three digits, without a useless nought."""
-    text = f"{value:.0f}" if abs(value) >= 99.95 else f"{value:.1f}"  # noqa: PLR2004 - as it rounds
-    return text.removesuffix(".0")
-
-
 def rate(per_second: float | None) -> str:
     """6.9/s, or 41/min where it is less than one a second."""
     if per_second is None:
         return NONE
     if per_second >= 1:
-        return f"{_three(per_second)}/s"
-    return f"{_three(per_second * 60)}/min"
+        return f"{words.three(per_second)}/s"
+    return f"{words.three(per_second * 60)}/min"
 
 
 def dur(ms: float | None) -> str:
@@ -76,16 +72,7 @@ def dur(ms: float | None) -> str:
 
 def size(count: int | None) -> str:
     """Bytes in decimal units: 214 bytes, 6.4 GB."""
-    if count is None:
-        return NONE
-    if count < _K:
-        return f"{count} byte" if count == 1 else f"{count} bytes"
-    value = float(count)
-    for unit in ("kB", "MB", "GB", "TB"):
-        value /= _K
-        if value < 999.5 or unit == "TB":  # noqa: PLR2004 - what rounds to a thousand
-            return f"{_three(value)} {unit}"
-    raise AssertionError
+    return NONE if count is None else words.size(count)
 
 
 def share(part: float | None) -> str:
@@ -94,6 +81,15 @@ def share(part: float | None) -> str:
         return NONE
     percent = round(part * 100)
     return "<1 %" if part > 0 and percent == 0 else f"{percent} %"
+
+
+def amount(value: Decimal, unit: str = "") -> str:
+    """What a budget counts: $0.012454, $5.00, 1,204 tokens; without a unit, the number."""
+    whole, _, rest = f"{value:,f}".partition(".")
+    money = bool(unit) and not unit[0].isalpha()
+    rest = rest.rstrip("0").ljust(2 if money else 0, "0")
+    text = f"{whole}.{rest}" if rest else whole
+    return f"{unit}{text}" if money else f"{text} {unit}".rstrip()
 
 
 def when(ms: int | None, now: int, zone: tzinfo = UTC) -> str:

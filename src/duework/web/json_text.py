@@ -12,6 +12,8 @@ from collections.abc import Iterator
 # Shown up to here: a page is no place for megabytes.
 MOST = 40_000
 DEEPEST = 40
+# What has more lines is folded behind these.
+LINES = 40
 _TOKEN = re.compile(r'("(?:[^"\\]|\\.)*")(\s*:)?|([{}\[\],])|([^\s{}\[\],":]+)|\s+|(.)', re.DOTALL)
 _SECRET = re.compile(r"(?i)password|passwd|secret|token|api_?key|authorization")
 
@@ -46,6 +48,23 @@ def pieces(text: str) -> Iterator[Piece]:
                 yield "", ": "
     if len(text) > MOST:
         yield "c", f"\n… {len(text) - MOST:,} more characters"
+
+
+def folded(text: str) -> tuple[list[Piece], list[Piece], int]:
+    """The pieces of the first lines, the pieces of the others, and how many lines those are."""
+    shown: list[Piece] = []
+    rest: list[Piece] = []
+    lines = 1
+    for cls, piece in pieces(text):
+        lines += piece.count("\n")
+        if lines > LINES and not rest:
+            # The line that ends here is the last one that is shown.
+            before, _, behind = piece.partition("\n")
+            shown.append((cls, before))
+            rest.append((cls, behind))
+        else:
+            (rest or shown).append((cls, piece))
+    return shown, rest, lines - LINES
 
 
 def _scalar(string: str | None, colon: str | None, word: str, *, hide: bool) -> Piece:

@@ -18,7 +18,7 @@ from duework.web.filters import dur
 from duework.web.visits import LATER, SOON, Visit
 
 SHOWN = 8
-LINES = 200
+LINES = 12
 # Sparklines have so many points.
 POINTS = 12
 
@@ -33,7 +33,7 @@ def overview(visit: Visit) -> Response:
     lines = ours(status)
     lags = [line.lag for line in lines if line.lag is not None and not line.paused]
     visit.again = _again(lines, seen)
-    lines.sort(key=lambda line: (-(line.lag or 0), -line.ready, line.queue, line.task))
+    lines.sort(key=lambda line: _busy(line, seen))
     return visit.render(
         *(visit, "overview.html"),
         live=visit.live(),
@@ -63,6 +63,13 @@ def overview(visit: Visit) -> Response:
         seconds=len(seen.past) * seen.step / 1000,
         **sums(status),
     )
+
+
+def _busy(line: TaskStatus, seen: Activity) -> tuple[int | bool | str, ...]:
+    """What is late first, then what has something to do, then what did something; else lines stand still."""
+    idle = not (line.ready or line.running or line.waiting)
+    quiet = not any(map(any, seen.by_task.get((line.queue, line.task), ())))
+    return (-(line.lag or 0), -line.ready, idle, quiet, line.queue, line.task)
 
 
 def _again(lines: list[TaskStatus], seen: Activity) -> float | None:

@@ -18,7 +18,6 @@ from duework.errors import NotFound
 from duework.handles import Job
 from duework.health.short import shortly
 from duework.health.why import Why
-from duework.health.words import moment, on_the_clock
 from duework.kernel.engine import OWN_TASKS
 from duework.shapes.steps.handle import Workflow
 from duework.web.filters import NONE
@@ -56,14 +55,11 @@ LOOKS = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a job does not run yet: a sentence, in which a time that is near goes on by itself."""
+    """Why a job does not run yet: a sentence, and when that ends."""
 
     kind: str
-    before: str
-    until: int | None
-    behind: str = ""
-    # Whether its end is told by the clock, and not by how far away it is.
-    on_clock: bool = False
+    sentence: str
+    until: int | None = None
     job: int | None = None
     pace: str | None = None
     queue: str | None = None
@@ -265,22 +261,15 @@ def _reasons(visit: Visit, found: Job[Any]) -> list[Reason]:
         return []
     theirs = [name for name in visit.app.wiring.registry.names() if not name.startswith(OWN_TASKS)]
     why = visit.app.why(found.id)
-    reasons = [_reason(each, visit.app.now()) for each in (why, *why.others)]
+    reasons = [_reason(each) for each in (why, *why.others)]
     if theirs and visit.app.wiring.registry.get(found.task) is None:
         words = "This App does not know the task. A worker that knows it may be running elsewhere"
-        reasons.insert(0, Reason("unknown task", words, None))
+        reasons.insert(0, Reason("unknown task", words))
     return reasons
 
 
-def _reason(why: Why, now: int) -> Reason:
-    """With the words for its end cut out, which are put in as a time that ticks, or in the reader's zone."""
-    about = (why.job, why.pace, why.queue)
-    if why.until is not None:
-        for words in (moment, on_the_clock):
-            before, found, behind = why.sentence.partition(words(why.until, now))
-            if found:
-                return Reason(why.kind, before, why.until, behind, words is on_the_clock, *about)
-    return Reason(why.kind, why.sentence, None, job=why.job, pace=why.pace, queue=why.queue)
+def _reason(why: Why) -> Reason:
+    return Reason(why.kind, why.sentence, why.until, why.job, why.pace, why.queue)
 
 
 def menu(visit: Visit) -> Response:

@@ -15,9 +15,10 @@ from starlette.responses import HTMLResponse, Response
 
 from duework.clock import FOREVER
 from duework.errors import DatabaseError
+from duework.health.words import moment, on_the_clock
 from duework.observe.words import tally
 from duework.web import charts, filters
-from duework.web.json_text import pieces
+from duework.web.json_text import folded
 from duework.web.lists import address
 from duework.web.shapes.table import shape_links, with_templates
 from duework.web.table import NavGroup, asking, found_pages, navigation
@@ -73,7 +74,7 @@ def environment() -> Environment:
         first_line=first_line,
         tally=tally,
         rest_of=lambda text: text[len(first_line(text)) :],
-        json_pieces=pieces,
+        json_folded=folded,
         rate=filters.rate,
         share=filters.share,
         **{name: drawn(name) for name in DRAWN},
@@ -120,6 +121,16 @@ def clock_tag(ms: int | None, visit: Visit | Visitor, now: int) -> Markup:
         return Markup("<span>{}</span>").format("somebody says so")
     words = filters.at_clock(ms, now, visit.zone)
     return Markup(_PLAIN).format(filters.iso(ms), filters.exact(ms, visit.zone), words)  # noqa: S704
+
+
+def told(words: str, until: int | None, visit: Visit | Visitor, now: int) -> Markup:
+    """A reason with the words for its end put as a time that ticks, or as the reader's clock has it."""
+    if until is not None:
+        for said, tag in ((moment, time_tag), (on_the_clock, clock_tag)):
+            before, found, behind = words.partition(said(until, now))
+            if found:
+                return Markup("{}{}{}").format(before, tag(until, visit, now), behind)
+    return Markup("{}").format(words)
 
 
 _PLAIN = '<time datetime="{}" title="{}">{}</time>'
@@ -178,6 +189,7 @@ def page_values(app: App, visit: Visit | Visitor, status: int = 200) -> dict[str
         "url": lambda path, **query: address(base, path, **query),
         "t": lambda ms: time_tag(ms, visit, now),
         "at": lambda ms: clock_tag(ms, visit, now),
+        "told": lambda words, until: told(words, until, visit, now),
         "clock": lambda ms: filters.clock(ms, visit.zone)[:5],
         "now": now,
         "sees_payloads": sees_payloads(app, visit),

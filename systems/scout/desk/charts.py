@@ -142,11 +142,11 @@ def _grid(low: float, high: float, *, ranks: bool) -> str:
 
 
 def short(value: float) -> str:
-    """A number at an axis: 250k, 1.5M, 0.02."""
+    """A number at an axis: 250 k, 1.5 M, 0.02."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if value >= size:
             scale = 1e3 if unit == "k" else size
-            return f"{value / scale:.3g}{unit}"
+            return f"{value / scale:.3g} {unit}"
     return f"{value:.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"  # noqa: PLR2004 - ten and more have no decimals
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from duework import Check, Error
+from duework.health.words import moment
+from duework.shapes.schedules.cron_words import cron_words
 from systems.scout import reading
 from systems.scout.desk import figures, steering
 from systems.scout.economy import ceiling, ledger
@@ -96,7 +98,7 @@ def _all(name: str, said: str, lacking: list[Any], what: str) -> Check:
 def first_deploy(rows: list[Any]) -> Check:
     """What was deployed: which crons, and how often they look in a month."""
     looks = sum(in_a_month(row.rule) for row in rows)
-    named = ", ".join(f"{row.key.removeprefix('scout.')} {row.rule}" for row in rows)
+    named = ", ".join(f"{row.key.removeprefix('scout.')} {cron_words(row.rule)}" for row in rows)
     return Check("what runs", f"{looks:,} looks a month at most: {named or 'nothing yet'}")
 
 
@@ -136,7 +138,7 @@ def figures_kept(now: int) -> Check:
     """Counting is in proportion to who looks: nobody does, nothing is counted."""
     rows = part.app.read("select max(at) as at from scout_figure where name = 'apps'")
     at = rows[0].at
-    said = "never counted" if at is None else f"counted {max(0, now - at) // 60_000:,} min ago"
+    said = "never counted" if at is None else f"counted {moment(min(at, now), now)}"
     return Check(
         "counts",
         f"{len(figures.COUNTED)} figures, to {figures.MOST:,} rows each, for whoever looks; {said}",

@@ -19,7 +19,7 @@ from systems.scout.economy.tokens import Answer, NothingSpent, most, price
 from systems.scout.part import part, settings
 
 # What models may cost a day, over all debates and workers; `duework budgets raise llm 5` changes it.
-LLM: Budget = part.budget("llm", limit="1.00", per="day")
+LLM: Budget = part.budget("llm", limit="1.00", per="day", unit="$")
 
 _ADD = (
     "insert into scout_cost_day (day, service, what, calls, units_in, units_out, cost)"

@@ -179,7 +179,7 @@ def test_the_gate_opens_when_all_is_declared_and_every_stage_has_made_something(
     told = json.loads(run("doctor", "--json").output)
     assert told["ok"] is True
     [runs] = [each["value"] for each in told["checks"] if each["name"] == "what runs"]
-    assert "crawl */5 * * * *" in runs
+    assert "crawl every 5 min" in runs
     assert "output" in operator.get("/scout/doctor").text
     # A stage that makes nothing any more is named.
     with world.app.transaction() as tx:

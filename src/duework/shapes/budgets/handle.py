@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from duework.part import Part
     from duework.wiring import Wiring
 
+LONGEST_UNIT = 20
+
 
 @dataclass(frozen=True, slots=True)
 class SpendEntry:
@@ -135,8 +137,10 @@ class Budget(Hooks):
 
     shape: ClassVar[Shape] = SHAPE
 
-    def __init__(self, terms: BudgetTerms) -> None:
+    def __init__(self, terms: BudgetTerms, unit: str = "") -> None:
         self.terms = terms
+        # What its amounts are of, for whoever reads them: "$", "tokens".
+        self.unit = unit
         self._wiring: Wiring | None = None
 
     def bind(self, wiring: Wiring) -> None:
@@ -218,14 +222,18 @@ class Budget(Hooks):
 
 
 def declare_budget(
-    part: Part, name: str, *, limit: Amount, per: str = "day", tz: str = "UTC"
+    part: Part, name: str, *, limit: Amount, per: str = "day", tz: str = "UTC", unit: str = ""
 ) -> Budget:
-    """Declare a budget: `llm = app.budget("llm", limit=5.00, per="day")`."""
+    """Declare a budget: `llm = app.budget("llm", limit=5.00, per="day", unit="$")`."""
     check_name("budget", name)
     if per not in PERIODS:
         raise UsageError(f"per= is one of {', '.join(PERIODS)}: not {per!r}")
     zone(tz)
-    return part.contents.adopt(Budget(BudgetTerms(name, millionths(limit), per, tz)))
+    if len(unit) > LONGEST_UNIT:
+        raise UsageError(
+            f"unit= is a word of at most {LONGEST_UNIT} characters, as in '$', 'tokens'"
+        )
+    return part.contents.adopt(Budget(BudgetTerms(name, millionths(limit), per, tz), unit))
 
 
 class Budgets(Verbs):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from decimal import Decimal
+from functools import partial
+
 from starlette.responses import Response
 
 from duework.db.database import Tx
 from duework.shapes.budgets import verbs
-from duework.shapes.budgets.handle import BudgetStatus
+from duework.shapes.budgets.handle import Budget, BudgetStatus
 from duework.shapes.budgets.periods import millionths
 from duework.web.acts import acted
+from duework.web.filters import amount
 from duework.web.lists import PAGE, address, before, required, show, text
 from duework.web.regions import regions
 from duework.web.table import NavItem, OwnPage
@@ -22,6 +27,13 @@ def _share(each: BudgetStatus) -> tuple[float, float]:
     return spent, min(float(each.reserved) / most, 1.0 - spent)
 
 
+def _worded(visit: Visit) -> Callable[[str, Decimal], str]:
+    """An amount of a budget, with its unit where this App declares the budget."""
+    declared = [each for each in visit.app.wiring.shapes if isinstance(each, Budget)]
+    units = {each.name: each.unit for each in declared}
+    return lambda name, value: amount(value, units.get(name, ""))
+
+
 def budgets(visit: Visit) -> Response:
     """By name, with those that are used up in the verdict."""
     prefix = text(visit, "prefix")
@@ -31,6 +43,7 @@ def budgets(visit: Visit) -> Response:
         rows=rows,
         used_up=[each for each in rows if each.left == 0],
         share=_share,
+        worded=_worded(visit),
         filters=[("prefix", "Names that begin with", prefix)],
         chosen=[("prefix", prefix, address(visit.base, "/budgets"))] if prefix else [],
     )
@@ -51,6 +64,7 @@ def budget(visit: Visit) -> Response:
         budget=found,
         entries=shown,
         share=_share(found),
+        worded=partial(_worded(visit), found.name),
         newest=here() if visit.asked("before") else "",
         older=here(before=shown[-1].id) if len(entries) > PAGE else "",
     )

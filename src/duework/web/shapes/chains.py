@@ -14,7 +14,7 @@ from duework.shapes.chains.tasks import ChainVerbs
 from duework.web.acts import acted, ask, sure
 from duework.web.lists import PAGE, address, before, number, one_of, path_id, show, text
 from duework.web.regions import regions
-from duework.web.rendering import first_line
+from duework.web.rendering import first_line, shortened
 from duework.web.table import NavItem, OwnPage
 from duework.web.visits import SOON, Visit
 
@@ -55,7 +55,8 @@ def chains(visit: Visit) -> Response:
 
 
 def _counts(each: Chain | ChainPage) -> str:
-    return ", ".join(f"{value:,} {name}" for name, value in each.counts.items())
+    """By name, since nobody knows the plural of somebody else's word."""
+    return ", ".join(f"{name} {value:,}" for name, value in each.counts.items())
 
 
 def chain(visit: Visit) -> Response:
@@ -88,7 +89,7 @@ def chain(visit: Visit) -> Response:
         place=place,
         now_at=place(now) if found.state == "active" else None,
         about=_about_end(found, now),
-        cursor=lambda value: "–" if value is None else encode(value)[:60],  # noqa: RUF001 - an en dash
+        cursor=lambda value: "–" if value is None else shortened(encode(value), 60),  # noqa: RUF001 - an en dash
         older=address(visit.base, f"/chains/{found.id}", page=pages[0].number - 1)
         if pages and pages[0].number > 1
         else "",

@@ -161,6 +161,8 @@ def _said(view: PaceView) -> str:
     says = view.pace.says or view.pace.kind
     if says == "Adaptive()":
         return "as many as the other side answers well"
+    if view.windows:
+        return " and ".join(f"{n(each.limit)} in {each.words}" for each in view.windows)
     found = _DECLARED.fullmatch(says)
     if found is None:
         return says

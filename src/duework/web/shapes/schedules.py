@@ -9,11 +9,12 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from duework.clock import FOREVER
+from duework.clock import FOREVER, as_datetime
 from duework.db.database import Tx
 from duework.durations import human, milliseconds
 from duework.errors import UsageError
 from duework.shapes.schedules.calendar import When
+from duework.shapes.schedules.cron_words import cron_words
 from duework.shapes.schedules.declare import Scheduling
 from duework.shapes.schedules.handle import Schedule
 from duework.shapes.schedules.plan import TIMES
@@ -21,7 +22,7 @@ from duework.shapes.schedules.row import Row
 from duework.shapes.schedules.verbs import ScheduleVerbs
 from duework.web.acts import acted, ask, sure
 from duework.web.drawn.fires import RANGES, RESULTS, Fired, Strip, around_turn, lately, with_turns
-from duework.web.filters import zone_of
+from duework.web.filters import at_clock, dur, zone_of
 from duework.web.lists import PAGE, address, required, show, text
 from duework.web.regions import regions
 from duework.web.table import NavItem, OwnPage
@@ -67,6 +68,7 @@ def schedules(visit: Visit) -> Response:
         strip=drawn[:STRIP],
         tracks={each.key: strip.row(each, past.of(each.key)) for each in drawn[:STRIP]},
         results={each.key: past.of(each.key)[RESULTS - 1 :: -1] for each in shown},
+        fires=lambda each: _fires(visit, each),
         five=lambda each: _five(visit, each),
         ranges=[(f"{each[:-1]} {each[-1]}", here(range=each), each == over) for each in RANGES],
         filters=[("prefix", "Keys that begin with", prefix)],
@@ -81,6 +83,16 @@ def schedules(visit: Visit) -> Response:
 def _failing(fires: Sequence[Fired]) -> bool:
     """Whether the newest that has ended did not end well."""
     return bool(fires) and fires[0].glyph == "failed"
+
+
+def _fires(visit: Visit, schedule: Schedule) -> tuple[str, str]:
+    """When it fires, in words, and the zone that these are in; none where they are in the viewer's."""
+    if schedule.kind == "at":
+        return f"once, {at_clock(schedule.start, visit.app.now(), visit.zone)}", ""
+    if schedule.kind == "every":
+        return f"every {dur(int(schedule.rule))}", ""
+    words = cron_words(schedule.rule) if schedule.kind == "cron" else f"rrule {schedule.rule}"
+    return words, schedule.tz
 
 
 def _five(visit: Visit, schedule: Schedule) -> str:
@@ -110,6 +122,7 @@ def schedule(visit: Visit) -> Response:
         *(visit, "schedule.html"),
         heading=found.key,
         schedule=found,
+        fires=_fires(visit, found),
         late=found.state == "active" and (found.due or now) < now - visit.app.wiring.late_ms,
         axis=strip.axis(),
         track=strip.row(found, past.of(found.key)),
@@ -212,6 +225,7 @@ def edit(visit: Visit) -> Response:
         *(visit, "schedule_edit.html"),
         status=status,
         schedule=found,
+        fires=_fires(visit, found),
         given=given,
         coming=coming,
         turning=turning,
@@ -236,7 +250,9 @@ def _given(visit: Visit, found: Schedule) -> dict[str, str]:
 def _rule(found: Schedule) -> str:
     if found.kind == "every":
         return human(int(found.rule))
-    return f"{found.start}" if found.kind == "at" else found.rule
+    if found.kind == "at":
+        return as_datetime(found.start).astimezone(zone_of(found.tz)).isoformat()
+    return found.rule
 
 
 def _options(found: Schedule, given: dict[str, str]) -> dict[str, Any]:

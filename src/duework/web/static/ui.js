@@ -88,6 +88,9 @@
   const still = () => ["lost", "paused"].includes($("#live")?.dataset.live);
   setInterval(() => { if (!still()) tick(); fade(); }, 1000);
 
+  // of tabs that are wider than a phone, the open one is in view
+  $$(".tabs [aria-current]").forEach((a) => { const all = a.parentElement; all.scrollLeft = a.offsetLeft - all.offsetLeft - 40; });
+
   // keyboard: off while typing, and off altogether when the reader says so (WCAG 2.1.4)
   let lead = 0;
   const rows = () => $$("table.data tbody tr");
