@@ -130,12 +130,6 @@ def standing(stage: Stage) -> Iterator[Stage]:
         stage.stop()
 
 
-def _any_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _key(file: Path) -> str:
     """The key that seals tokens: made at the first start, and only its owner can read it."""
     if not file.exists():
