@@ -64,7 +64,7 @@ def test_a_schedule_has_an_owner_and_an_idle_check(shop: App) -> None:
     assert found(shop, "idle checks") == ("warning", "sweep: give it `idle=`")
     assert found(shop, "schedule reasons")[0] == "ok"
     declare(shop, name="later", cron="0 10 * * *")
-    assert found(shop, "schedule owners") == ("warning", "later, sweep: give them owner=")
+    assert found(shop, "schedule owners") == ("warning", "later, sweep: give them `owner=`")
 
 
 def test_the_doctor_counts_tasks_in_words(shop: App, duework: Duework) -> None:

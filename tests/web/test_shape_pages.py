@@ -262,8 +262,9 @@ def test_a_look_at_a_shape_costs_the_same_however_many_rows_there_are(
 ) -> None:
     found = shapes.seed()
     # What becomes ready between two looks is asked about by a statement more: time stands still.
-    now = site.app.now()
-    monkeypatch.setattr(site.app.wiring.engine.clock, "now", lambda: now)
+    now, engine = site.app.now(), site.app.wiring.engine
+    monkeypatch.setattr(engine.clock, "now", lambda: now)
+    monkeypatch.setattr(engine.clock_watch, "checked_now", lambda: now)
     browser = site.browser("read")
     paths = [path.format(**found) for path in PAGES]
     before = {path: statements(lambda p=path: browser.get(p)) for path in paths}
