@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+import threading
 from typing import Any
 
 import pytest
@@ -10,7 +13,9 @@ import pytest
 from duework.health.activity import BOUND, RANGES, Counted
 from duework.kernel.minutes.counters import KEEP_MS, LAGS, MINUTE
 from duework.kernel.pruning import prune_round
+from duework.web.filters import NONE
 from duework.web.overview import LINES
+from tests.support.working import eventually, working
 from tests.web.conftest import Site, Tags, check_page, task, work
 from tests.web.test_pages import text_of
 
@@ -323,3 +328,27 @@ def test_poison_has_a_way_to_its_jobs_and_its_crashes_are_counted_there(site: Si
         f"/jobs/{job.id}": "3 crashes alone",
     }.items():
         assert words in text_of(browser.get(path).text), path
+
+
+def test_the_page_of_workers_says_what_they_run_and_what_memory_they_take(site: Site) -> None:
+    ended = threading.Event()
+
+    def compute() -> None:
+        ended.wait(60)
+
+    job = site.app.task(name="compute")(compute).enqueue()
+    browser = site.browser("read")
+    with working(site.app):
+        eventually(lambda: site.app.jobs(phase="running"))
+        shown = text_of(browser.get("/workers").text)
+        with site.app.transaction() as tx:
+            tx.write("update duework_worker set boot = 'another', host = 'elsewhere'")
+        away = text_of(browser.get("/workers").text)
+        ended.set()
+        job.wait("20s")
+
+    here = rf"{re.escape(socket.gethostname())}:{os.getpid()} running 1 job 1 running [0-9.]+ MB "
+    assert "1 worker on 1 host runs 1 job." in shown
+    assert re.search(here, shown), shown
+    assert re.search(rf"runs 1 job .*compute {job.id} leased until", shown)
+    assert re.search(rf"elsewhere:{os.getpid()} [a-z ]+ 1 job 1 running {NONE} ", away), away

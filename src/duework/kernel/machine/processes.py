@@ -67,6 +67,15 @@ def _born(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[_BORN])
 
 
+def memory_of(pid: int) -> int | None:
+    """The bytes that a process of this machine has in memory; None where nobody says so."""
+    try:
+        resident = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    except (OSError, IndexError):
+        return None
+    return int(resident) * os.sysconf("SC_PAGE_SIZE")
+
+
 def this_process(identifier: int, started: int) -> Process:
     pid = os.getpid()
     born = _born(pid) or 0

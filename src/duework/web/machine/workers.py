@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from duework.handles import Job
 from duework.health.status import WorkerStatus
+from duework.kernel.machine.processes import memory_of
 from duework.web.lists import number, show
 from duework.web.regions import regions
 from duework.web.table import NavItem, OwnPage
@@ -44,6 +45,7 @@ def workers(visit: Visit) -> Response:
         running=sum(each.running for each in living),
         most=max([each.running for each in found], default=1) or 1,
         state=_state,
+        memory=_memory,
         worker=chosen,
         runs=runs.get(chosen.id, [])[:LISTED] if chosen is not None else [],
     )
@@ -55,6 +57,11 @@ def _state(worker: WorkerStatus) -> tuple[str, str]:
     if not worker.running and worker.seen != "elsewhere":
         return "idle", "idle" if worker.seen == "alive" else "ended"
     return glyph, words
+
+
+def _memory(worker: WorkerStatus) -> int | None:
+    """Of one that is seen from here; those on other hosts tell nobody."""
+    return memory_of(worker.pid) if worker.seen == "alive" else None
 
 
 PAGES = [
