@@ -47,12 +47,12 @@ def number(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:,}"
 
 
-def page(about: About, entries: Sequence[Entry]) -> str:
-    """The whole page."""
-    return "\n".join(_lines(about, entries)) + "\n"
+def page(about: About, entries: Sequence[Entry], missing: Sequence[str] = ()) -> str:
+    """The whole page; `missing` are titles of sections of which there is no result."""
+    return "\n".join(_lines(about, entries, missing)) + "\n"
 
 
-def _lines(about: About, entries: Sequence[Entry]) -> Iterator[str]:
+def _lines(about: About, entries: Sequence[Entry], missing: Sequence[str]) -> Iterator[str]:
     yield "# Proof"
     yield ""
     yield "What the engine was put through, and what came of it. Written by `make proof`, never by hand;"
@@ -72,6 +72,7 @@ def _lines(about: About, entries: Sequence[Entry]) -> Iterator[str]:
             f"| [{entry.title}](#{_anchor(entry.title)}) | {verdict(entry)}"
             f" | {entry.when} | {entry.commit} | {_duration(entry.seconds)} | {sum(own)} of {len(own)} |"
         )
+    yield from (f"| {title} | not run at this scale | | | | |" for title in missing)
     for entry in entries:
         yield from _section(entry)
     yield from ("", "## What is not promised", "")

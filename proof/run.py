@@ -43,8 +43,10 @@ SECTIONS = (
     *("day", "syncs", "scout", "scoutdays"),
 )
 SEED = 1
-# The last result of each section at full scale, and pages that say less than everything.
-KEPT = ROOT / "build" / "proof"
+# The last result of each section at full scale, kept beside the page that is made of them; and a page of a
+# short run, which says less.
+KEPT = ROOT / "proof" / "results"
+SHORT_PAGE = ROOT / "build" / "proof" / "PROOF.md"
 # A section that takes longer hangs.
 LIMIT_SECONDS = {"short": 600.0, "full": 7200.0}
 
@@ -59,16 +61,23 @@ def main() -> int:
     console = Console(stderr=options.json, width=None if sys.stdout.isatty() else 110)
     entries = run(options.only or list(SECTIONS), scale, options.seed, console)
     about = report.About(scale=scale, machine=machine())
-    known = [entry for name in SECTIONS if (entry := kept(name)) is not None]
-    whole = scale == "full" and len(known) == len(SECTIONS)
-    page = ROOT / "PROOF.md" if whole else KEPT / "PROOF.md"
+    page = ROOT / "PROOF.md" if scale == "full" else SHORT_PAGE
     page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(report.page(about, known if whole else entries))
+    page.write_text(_page(about, entries))
     if options.json:
         plain = [{**asdict(entry), "problems": entry.result.problems()} for entry in entries]
         print(json.dumps({**asdict(about), "sections": plain}, indent=2))
     _say(console, entries, page)
     return 1 if any(entry.result.problems() for entry in entries) else 0
+
+
+def _page(about: report.About, entries: list[Entry]) -> str:
+    """Of a full run with the last results of the sections that were left out, so far as there are some."""
+    if about.scale == "short":
+        return report.page(about, entries)
+    last = {name: kept(name) for name in SECTIONS}
+    known = [entry for entry in last.values() if entry is not None]
+    return report.page(about, known, [load(name).title for name in SECTIONS if last[name] is None])
 
 
 def _arguments() -> argparse.Namespace:

@@ -48,6 +48,12 @@ def test_the_page_has_the_counts_the_planted_bugs_and_what_is_not_promised() -> 
     assert "| 2026-01-01 00:00 UTC | abc |" in text
 
 
+def test_the_page_names_a_section_of_which_there_is_no_result() -> None:
+    text = page(ABOUT, [entry(Result())], ["Power lost"])
+
+    assert "| Power lost | not run at this scale |" in text
+
+
 def test_a_section_that_is_run_again_is_read_as_it_was_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
