@@ -35,6 +35,8 @@ APPLE: list[dict[str, Any]] = [
     {"route": "*", "calls": "1%", "do": "drop_after"},
 ]
 CHAT: list[dict[str, Any]] = [
+    # Lost for certain, since a planted bug shows in nothing else.
+    {"route": "*", "calls": "3", "do": "drop_after"},
     {"route": "*", "calls": "5%", "do": "status", "status": 429},
     {"route": "*", "calls": "3%", "do": "status", "status": 500},
     {"route": "*", "calls": "3%", "do": "drop_after"},
