@@ -15,7 +15,6 @@ import pytest
 
 from duework import App
 from systems.scout.crawl import categories
-from systems.scout.part import part
 from systems.twins import twins
 from tests.support.processes import until
 
@@ -56,7 +55,6 @@ def test_one_command_crawls_and_enriches_and_goes_on_when_its_processes_are_kill
         t.apple.count = 60
         pids = until(lambda: in_log(log, WORKING, 2), SECONDS)
         with closing(App(url)) as app:
-            app.include(part)
             with app.transaction() as tx:
                 categories.add(tx)
             until(lambda: app.schedules("scout.crawl"), SECONDS)
