@@ -293,6 +293,17 @@ def test_each_line_has_its_own_past_in_twelfths(site: Site, over: str) -> None:
     assert lines[0].count('class="spark"') == 2, "what nothing was done with has none"
 
 
+def test_what_is_ready_is_not_said_to_be_held_by_nothing(site: Site) -> None:
+    task(site.app, "greet").enqueue("ada")
+    browser = site.browser("read")
+
+    for path in ("/", "/queues", "/queues/one?queue=default"):
+        assert "ready, in turn" in text_of(browser.get(path).text), path
+    work(site.app)
+    for path in ("/", "/queues", "/queues/one?queue=default"):
+        assert "ready, in turn" not in text_of(browser.get(path).text), path
+
+
 def test_of_many_tasks_those_are_shown_that_have_something_to_do(site: Site) -> None:
     async def one() -> None: ...
 
