@@ -108,7 +108,7 @@ def test_a_schedule_that_nobody_fires_needs_a_worker(harness: Harness, look: Loo
 
     [need] = look()
     assert (need.kind, need.count) == ("no worker", 1)
-    assert need.sentence.startswith("1 ready, and nobody to run them. No worker has taken it in")
+    assert need.sentence.startswith("1 ready, and nobody to run it. No worker has taken it in")
     harness.app.pause()
     assert look() == []
 
