@@ -94,7 +94,7 @@ def test_topics_and_regions_of_a_page_are_checked() -> None:
     part = Part("club")
     for options, words in (
         ({"live": ("user:{id}",)}, "has no {id}"),
-        ({"live": "users"}, "several"),
+        ({"live": "users"}, "are lists of texts"),
         ({"regions": ("My Region",)}, "id of an element"),
         ({"auth": SharedSecret("x")}, "auth is"),
     ):

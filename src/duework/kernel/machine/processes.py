@@ -68,7 +68,7 @@ def _born(pid: int) -> int | None:
 
 
 def memory_of(pid: int) -> int | None:
-    """The bytes that a process of this machine has in memory; None where nobody says so."""
+    """The bytes that a process of this machine has in memory; None where the system does not tell."""
     try:
         resident = Path(f"/proc/{pid}/statm").read_text().split()[1]
     except (OSError, IndexError):

@@ -60,7 +60,7 @@ def _state(worker: WorkerStatus) -> tuple[str, str]:
 
 
 def _memory(worker: WorkerStatus) -> int | None:
-    """Of one that is seen from here; those on other hosts tell nobody."""
+    """Of one that is seen from here; those on other hosts do not tell."""
     return memory_of(worker.pid) if worker.seen == "alive" else None
 
 
