@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from duework.errors import UsageError
@@ -278,6 +278,8 @@ PARTS = st.fixed_dictionaries(
 def test_other_rules_are_those_of_a_known_library(parts: dict[str, str], minutes: int) -> None:
     from dateutil.rrule import rrulestr
 
+    # Of these the other library looks at each minute, for up to a minute of ours.
+    assume((parts["FREQ"], parts.get("INTERVAL")) != ("MINUTELY", "7"))
     text = ";".join(f"{name}={value}" for name, value in parts.items())
     start = datetime(2020, 1, 1) + timedelta(minutes=minutes)  # noqa: DTZ001 - a wall's
     until = start + timedelta(days=20 if parts["FREQ"] in {"HOURLY", "MINUTELY"} else 2000)
