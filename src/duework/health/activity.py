@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 from duework.db.database import Tx
 from duework.health.needs import NEEDS
-from duework.health.status import fires_schedules
+from duework.health.status import asked_for
 from duework.kernel.job import OWN_QUEUE
 from duework.kernel.lanes import JOBS
 from duework.kernel.minutes.counters import LAGS, MINUTE, MINUTES
@@ -28,7 +28,7 @@ _SLOTS = {
 # So many jobs are counted that fall due, and no more; and so many fires are named.
 BOUND = 10_000
 FIRES = 50
-# The engine's own tasks that fire schedules; what a job of theirs belongs to.
+# What a job that fires schedules belongs to.
 _SCHEDULE = "schedule:"
 # What was done with a task is told in so many slots.
 POINTS = 12
@@ -104,7 +104,7 @@ def activity(tx: Tx, *, now: int, over: Range) -> Activity:
         due[slot] += count
         seen += count
     firing = [
-        number for number, queue, task in lanes if queue == OWN_QUEUE and fires_schedules(task)
+        number for number, queue, task in lanes if queue == OWN_QUEUE and asked_for(queue, task)
     ]
     fires = _fires(tx, firing, now, now + ahead * step)
     by_task = _by_task(tx, span, first, behind * step // POINTS)

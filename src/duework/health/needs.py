@@ -15,7 +15,7 @@ from typing import Any, Literal
 from duework.clock import FOREVER
 from duework.db.database import Tx
 from duework.db.queries import load
-from duework.health.status import fires_schedules
+from duework.health.status import asked_for
 from duework.health.why import Around, absent, not_writable, why
 from duework.health.words import MINUTE, count, first_line, length
 from duework.kernel.engine import OWN_TASKS
@@ -94,8 +94,9 @@ def _found(tx: Tx, around: Around) -> Iterator[Need]:
     lanes = [head for head in every if head.name.queue != OWN_QUEUE]
     unknown = _strangers(lanes, around)
     ready = [head for head in lanes if head.since <= around.now]
-    flowing = [head for head in ready if head.due <= around.now and head not in unknown]
-    fires = [head for head in every if head not in lanes]
+    strange = {head.lane for head in unknown}
+    flowing = [head for head in ready if head.due <= around.now and head.lane not in strange]
+    fires = [head for head in every if head.name.queue == OWN_QUEUE]
     firing = [head for head in fires if max(head.since, head.due) <= around.now]
     without = list(_no_worker(tx, sorted([*flowing, *firing], key=_oldest), around))
     yield from without
@@ -117,7 +118,7 @@ def _lanes(tx: Tx) -> list[_Head]:
     """Lanes with jobs that wait, the oldest first; of the engine's own only those that fire schedules."""
     found = []
     for number, queue, task, priority, tier, share, alone, due, head, _ in tx.query(JOBS.lanes, {}):
-        if head is not None and (queue != OWN_QUEUE or fires_schedules(task)):
+        if head is not None and asked_for(queue, task):
             name = LaneName(queue, task, priority, tier, share, alone)
             found.append(_Head(number, name, due, head))
     return sorted(found, key=_oldest)

@@ -82,24 +82,21 @@ def ours(seen: Status) -> list[TaskStatus]:
 
 
 def stuck(seen: Status) -> list[TaskStatus]:
-    """Tasks of which nothing runs although a job could have started long ago: twice what is late.
-
-    A schedule whose time came is work too, if it was asked for: of a program that has nothing but
-    schedules nothing else would be seen.
-    """
+    """Tasks of which nothing runs although a job could have started long ago: twice what is late."""
     limit = 2 * seen.late_ms
     return [
         line
         for line in seen.tasks
-        if (line.queue != OWN_QUEUE or fires_schedules(line.task))
-        and (line.free_for or 0) > limit
-        and not line.running
+        if asked_for(line.queue, line.task) and (line.free_for or 0) > limit and not line.running
     ]
 
 
-def fires_schedules(task: str) -> bool:
-    """Whether it is the engine's own task that fires schedules."""
-    return task.startswith(FIRE)
+def asked_for(queue: str, task: str) -> bool:
+    """Whether users wait for it; of the engine's own tasks they do for those that fire schedules.
+
+    Of a program that has nothing but schedules nothing else would be seen.
+    """
+    return queue != OWN_QUEUE or task.startswith(FIRE)
 
 
 def status(

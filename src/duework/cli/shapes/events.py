@@ -149,8 +149,8 @@ def redrive(app: App, out: Out, subscriber: str, ids: tuple[int, ...]) -> None:
 @on_database()
 def purge(app: App, out: Out, subscriber: str, *, ids: tuple[int, ...], yes: bool) -> None:
     """Forget failed events of a subscriber for good: these, or all of them."""
-    which = "every failed event" if not ids else "1 failed event"
-    which = f"{len(ids)} failed events" if len(ids) > 1 else which
+    some = "1 failed event" if len(ids) == 1 else f"{len(ids)} failed events"
+    which = some if ids else "every failed event"
     sure(f"Forget {which} of {subscriber} for good?", yes=yes, as_json=out.as_json)
     _told(out, subscriber, "purged", app.events.purge(subscriber, ids or None))
 

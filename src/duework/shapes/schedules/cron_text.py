@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 _MONTH_NAMES = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
-_DAY_NAMES = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
-_DAYS = {name: number for number, name in enumerate(_DAY_NAMES)}
+DAY_NAMES = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_DAYS = {name: number for number, name in enumerate(DAY_NAMES)}
 _RANGE = re.compile(r"(\w+)-(\w+)(?:/(\d{1,4}))?")
 
 

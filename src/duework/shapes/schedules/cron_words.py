@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from duework.shapes.schedules.cron_text import DAY_NAMES
+
 _FIELDS = 5
 # A longer list is easier to read as it was written.
 _MOST = 6
 _MINUTES, _HOURS, _MONTH_DAYS, _LAST_DAY = 60, 24, 31, 7
-_NAMES = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 _DAYS = ("Sundays", "Mondays", "Tuesdays", "Wednesdays", "Thursdays", "Fridays", "Saturdays")
 _GROUPS = {(1, 2, 3, 4, 5): "weekdays", (0, 6): "weekends"}
 _STEP = re.compile(r"\*/(\d{1,2})")
@@ -62,7 +63,7 @@ def _days(day: str, weekday: str) -> str | None:
         dates = _numbers(day, _MONTH_DAYS)
         return None if dates is None else f"day {_joined(list(map(str, dates)))} of the month"
     text = weekday.upper()
-    for number, name in enumerate(_NAMES):
+    for number, name in enumerate(DAY_NAMES):
         text = text.replace(name, str(number))
     found = _numbers(text, _LAST_DAY)
     if day != "*" or found is None:
