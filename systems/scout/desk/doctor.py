@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from duework import Check, Error
+from duework.health.status import stuck
 from duework.health.words import moment
 from duework.shapes.schedules.cron_words import cron_words
 from systems.scout import reading
@@ -23,8 +24,6 @@ SCHEDULES = (
     "select key, rule, owner, why, idle from duework_schedule where key like 'scout.%' order by key"
 )
 ORDER = ("problem", "warning", "ok")
-# What waited for so long would have been taken by a worker that is there.
-LATE = 60_000
 LOCAL = ("http://127.0.0.1", "http://localhost")
 
 
@@ -62,15 +61,12 @@ def answers() -> Check:
 
 def working() -> Check:
     """Whether somebody does what is due: a crash at night is seen here, and at `/health`."""
-    waits = [
-        (line.free_for or 0, line.task.removeprefix("duework.fire:"))
-        for line in part.app.admin.status(own=True).tasks
-        if "scout." in line.task and not line.running
-    ]
-    longest, task = max(waits, default=(0, ""))
-    if longest <= LATE:
+    found = stuck(part.app.admin.status(own=True))
+    waits = [(line.free_for or 0, line.task) for line in found if "scout." in line.task]
+    if not waits:
         return Check("workers", "nothing waits for one")
-    said = f"{task} could have run {longest // 60_000:,} min ago"
+    longest, task = max(waits)
+    said = f"{task.removeprefix('duework.fire:')} could have run {longest // 60_000:,} min ago"
     return Check("workers", said, "problem", "nobody works: duework run systems.scout:app")
 
 
